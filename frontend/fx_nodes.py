@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
-from torch.multiprocessing.reductions import StorageWeakRef
+from torch.fx import GraphModule, Node
 
 from cuesta.errors import Unsupported
 from cuesta.frontend.capture.effects import is_effect
@@ -18,11 +19,22 @@ from cuesta.frontend.refused_types import refused_type
 from cuesta.frontend.rules import sizes_of
 from cuesta.runtime.dtypes import COMPUTABLE, SPELLING
 from cuesta.torch_private.ops import OpOverload, schema_of
+from cuesta.torch_private.tensors import memory_of
 
 
-def last_placeholder(graph: torch.fx.Graph) -> torch.fx.Node:
+def last_placeholder(graph: torch.fx.Graph) -> Node:
     """The last placeholder of a graph that has at least one."""
     return [node for node in graph.nodes if node.op == "placeholder"][-1]
+
+
+def inserting_behind(node: Node) -> AbstractContextManager[Any]:
+    """A context in which nodes are added to the node's graph behind it, and behind all placeholders."""
+    return node.graph.inserting_after(node if node.op != "placeholder" else last_placeholder(node.graph))
+
+
+def packet_of(node: Node) -> Any:
+    """The op that a node calls, whatever the overload; None for a node that calls no op."""
+    return getattr(node.target, "overloadpacket", None)
 
 
 def keep_results(graph: torch.fx.Graph, positions: Sequence[int]) -> None:
@@ -34,9 +46,9 @@ def keep_results(graph: torch.fx.Graph, positions: Sequence[int]) -> None:
     node.args = (tuple(results[i] for i in positions),)
 
 
-def tensor_nodes(tree: Any) -> list[torch.fx.Node]:
+def tensor_nodes(tree: Any) -> list[Node]:
     """The FX nodes in nested arguments whose values are tensors, in the order in which operands are numbered."""
-    if isinstance(tree, torch.fx.Node):
+    if isinstance(tree, Node):
         return [tree] if isinstance(tree.meta.get("val"), torch.Tensor) else []
     if isinstance(tree, dict):
         tree = tuple(tree.values())
@@ -45,23 +57,23 @@ def tensor_nodes(tree: Any) -> list[torch.fx.Node]:
     return []
 
 
-def result_metas(node: torch.fx.Node) -> list[torch.Tensor]:
+def result_metas(node: Node) -> list[torch.Tensor]:
     result = node.meta.get("val")
     return [m for m in (result if isinstance(result, (list, tuple)) else [result]) if isinstance(m, torch.Tensor)]
 
 
-def makes(node: torch.fx.Node) -> bool:
+def makes(node: Node) -> bool:
     """Whether a node calls an op that takes no tensors, such as `full`."""
     return isinstance(node.target, OpOverload) and not tensor_nodes((node.args, node.kwargs))
 
 
-def is_complex(node: torch.fx.Node) -> bool:
+def is_complex(node: Node) -> bool:
     """Whether an operand or a result of a node is complex."""
     metas = [n.meta["val"] for n in tensor_nodes((node.args, node.kwargs))] + result_metas(node)
     return any(meta.dtype.is_complex for meta in metas)
 
 
-def not_compilable(node: torch.fx.Node, device: torch.device, moves_scalars: bool, gpu: bool) -> str | None:
+def not_compilable(node: Node, device: torch.device, moves_scalars: bool, gpu: bool) -> str | None:
     """Why kernels on `device` (a GPU where `gpu`) cannot take this node's operands or give its results, or None.
 
     With `moves_scalars`, 0-d tensors may be on another device."""
@@ -84,12 +96,12 @@ def not_compilable(node: torch.fx.Node, device: torch.device, moves_scalars: boo
     return "invalid arguments: ATen raises" if is_checked(node.target) and _is_refused(node) else None
 
 
-def _is_refused(node: torch.fx.Node) -> bool:
+def _is_refused(node: Node) -> bool:
     args, kwargs = torch.fx.map_arg((node.args, node.kwargs), lambda n: n.meta.get("val"))
     return refuses(node.target, args, kwargs)
 
 
-def not_callable(node: torch.fx.Node) -> str | None:
+def not_callable(node: Node) -> str | None:
     """Why a node that calls an op cannot be a call into ATen, or None."""
     target, metas = node.target, node.meta.get("val")
     assert isinstance(target, OpOverload)
@@ -103,14 +115,14 @@ def not_callable(node: torch.fx.Node) -> str | None:
     for arg in (*node.args, *node.kwargs.values()):
         if isinstance(arg, torch.Generator):
             return "takes a generator"
-        if isinstance(arg, torch.fx.Node) and isinstance(arg.meta.get("val"), torch.SymFloat):
+        if isinstance(arg, Node) and isinstance(arg.meta.get("val"), torch.SymFloat):
             return "takes a float that depends on sizes"
     if len({m.device for m in results if isinstance(m, torch.Tensor)}) > 1:
         return "returns tensors on several devices"
     return None
 
 
-def _read_results(node: torch.fx.Node) -> list[torch.Tensor]:
+def _read_results(node: Node) -> list[torch.Tensor]:
     """The results that other nodes use. Unused results may be empty, such as batch norm's statistics in evaluation."""
     results = node.meta.get("val")
     if not isinstance(results, (list, tuple)) or any(user.target is not operator.getitem for user in node.users):
@@ -119,12 +131,12 @@ def _read_results(node: torch.fx.Node) -> list[torch.Tensor]:
     return [meta for meta in read if isinstance(meta, torch.Tensor)]
 
 
-def _leaves_out_empty(node: torch.fx.Node) -> bool:
+def _leaves_out_empty(node: Node) -> bool:
     """Whether a node may ignore operands without elements: a cache begins as a concatenation with an empty tensor."""
     return node.target is torch.ops.aten.cat.default and all(0 not in sizes_of(m) for m in result_metas(node))
 
 
-def memory_root(node: torch.fx.Node) -> torch.fx.Node:
+def memory_root(node: Node) -> Node:
     """The node whose memory a node's result shares through views, by torch's rules; the node itself where its result
     is no view. Results with the same root may share memory; results with different roots must not, even if equal.
     """
@@ -133,21 +145,21 @@ def memory_root(node: torch.fx.Node) -> torch.fx.Node:
     return node
 
 
-def lies_in_operands_memory(node: torch.fx.Node) -> bool:
+def lies_in_operands_memory(node: Node) -> bool:
     """Whether a node's result shares its first operand's memory: a view by its schema, or `_unsafe_view`, which a
     copying reshape and a product of three dims are traced as. Writes through the result are seen in the operand."""
     return is_view(node) or node.target is torch.ops.aten._unsafe_view.default
 
 
 def shared_offsets(
-    results: Sequence[torch.fx.Node], in_arguments: Mapping[torch.fx.Node, tuple[torch.fx.Node, torch.fx.Node]]
+    results: Sequence[Node], in_arguments: Mapping[Node, tuple[Node, Node]]
 ) -> dict[int, int | torch.SymInt]:
     """Position of each result that shares memory with an argument or with other results → its offset in elements: from
     the argument's first element, or from the start of the shared memory. Groups with a tensor without elements, or
     with the conjugate or negative bit, are left out.
 
     `in_arguments`: result in an argument's memory → (argument, node whose value the argument holds after the call)."""
-    groups: dict[tuple[torch.fx.Node, bool], list[int]] = {}
+    groups: dict[tuple[Node, bool], list[int]] = {}
     for i, node in enumerate(results):
         groups.setdefault((memory_root(node), node in in_arguments), []).append(i)
     found: dict[int, int | torch.SymInt] = {}
@@ -174,16 +186,14 @@ def _offset_behind(part: torch.Tensor, whole: torch.Tensor) -> int | torch.SymIn
     return between // part.itemsize if isinstance(between, int) and between % part.itemsize == 0 else None
 
 
-def tensor_attribute(gm: torch.fx.GraphModule, target: str) -> torch.Tensor:
+def tensor_attribute(gm: GraphModule, target: str) -> torch.Tensor:
     value = attribute(gm, target)
     if not isinstance(value, torch.Tensor):
         raise Unsupported(f"the graph holds {target}, a {type(value).__name__}: higher-order ops run in Python")
     return value
 
 
-def storage_of(node: torch.fx.Node) -> StorageWeakRef | None:
-    """The storage of a node's tensor, which its views share; None for values that are no strided tensors."""
-    value = node.meta.get("val")
-    if not isinstance(value, torch.Tensor) or value.layout != torch.strided:
-        return None
-    return StorageWeakRef(value.untyped_storage())
+def storage_of(node: Node) -> int | None:
+    """A number for the storage of a node's tensor, which its views share; None for values that are no strided
+    tensors."""
+    return memory_of(node.meta.get("val"))

@@ -15,10 +15,9 @@ from cuesta.frontend.fx_passes.common_subexpressions import merge_equal_nodes
 from cuesta.frontend.fx_passes.forced_aten_calls import mark_calls
 from cuesta.frontend.fx_passes.fx_pipeline import FxPass, FxStage, TrainingStep
 from cuesta.frontend.fx_passes.old_values import keep_old_values
-from cuesta.frontend.fx_passes.recomputed_values import read_undetached
+from cuesta.frontend.fx_passes.recomputed_values import read_undetached, save_compared
 from cuesta.frontend.fx_passes.saved_concatenations import save_once
 from cuesta.frontend.fx_passes.saved_layouts import save_channels_last
-from cuesta.frontend.fx_passes.saved_operands import save_compared
 from cuesta.frontend.fx_passes.saved_views import save_views_once
 from cuesta.frontend.fx_passes.tied_tables import add_rows_to_tables
 from cuesta.options import Options

@@ -10,18 +10,19 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
+from torch.fx import GraphModule, Node
 
 #: Key in the output node's meta. Its value says which results share the memory of an argument that the graph writes:
 #: position of the result → position of the argument (frontend/capture/aliased_outputs.py).
 ALIASES = "cuesta.aliases"
 
 
-def graph_key(gm: torch.fx.GraphModule) -> str:
+def graph_key(gm: GraphModule) -> str:
     """The text of a graph whose sizes are all numbers."""
     numbers = {node: i for i, node in enumerate(gm.graph.nodes)}
 
     def spell(arg: Any) -> str:
-        if isinstance(arg, torch.fx.Node):
+        if isinstance(arg, Node):
             return f"%{numbers[arg]}"
         if isinstance(arg, (list, tuple)):
             return f"[{','.join(spell(a) for a in arg)}]"
@@ -38,7 +39,7 @@ def graph_key(gm: torch.fx.GraphModule) -> str:
             line += f" {_describe(_example(gm, node))}"
         elif node.op == "output":
             # torch relies on the traced strides of results, whatever strides the ops before them would give.
-            line += " ".join(_describe(a.meta.get("val")) for a in node.args[0] if isinstance(a, torch.fx.Node))
+            line += " ".join(_describe(a.meta.get("val")) for a in node.args[0] if isinstance(a, Node))
             line += f" {dict(aliases_of(node))}"
         lines.append(line)
     if torch.are_deterministic_algorithms_enabled():
@@ -46,7 +47,7 @@ def graph_key(gm: torch.fx.GraphModule) -> str:
     return "\n".join(lines)
 
 
-def _example(gm: torch.fx.GraphModule, node: torch.fx.Node) -> Any:
+def _example(gm: GraphModule, node: Node) -> Any:
     return attribute(gm, str(node.target)) if node.op == "get_attr" else node.meta.get("val")
 
 
@@ -57,18 +58,18 @@ def _describe(value: Any) -> str:
     return f"{type(value).__name__}:{value!r}"
 
 
-def aliases_of(output: torch.fx.Node) -> Mapping[int, int]:
+def aliases_of(output: Node) -> Mapping[int, int]:
     """Position of a result → position of the argument, as frontend/capture/aliased_outputs.py noted them."""
     found: Mapping[int, int] = output.meta.get(ALIASES, {})
     return found
 
 
-def held_nodes(gm: torch.fx.GraphModule) -> list[torch.fx.Node]:
+def held_nodes(gm: GraphModule) -> list[Node]:
     """The nodes of the module's own tensors, in the order in which a program takes them after its arguments."""
     return [node for node in gm.graph.nodes if node.op == "get_attr" and node.users]
 
 
-def attribute(gm: torch.fx.GraphModule, target: str) -> Any:
+def attribute(gm: GraphModule, target: str) -> Any:
     """The attribute of the module that a get_attr node names."""
     value: Any = gm
     for part in target.split("."):

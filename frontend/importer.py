@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 import torch
+from torch.fx import GraphModule, Node
 
 import cuesta.frontend.aten  # noqa: F401  registers the import rules
 from cuesta._mlir import func, ir
@@ -28,6 +29,7 @@ from cuesta.dialects.known_sizes import mark_zeros
 from cuesta.dialects.module_target import DEVICE, mark_module
 from cuesta.errors import Undecided, Unsupported, WrongElementType
 from cuesta.frontend.aten.pointwise import import_row
+from cuesta.frontend.call import Call
 from cuesta.frontend.capture.aliased_outputs import results_in_arguments
 from cuesta.frontend.capture.effects import is_effect
 from cuesta.frontend.convention import Convention, Output
@@ -43,6 +45,7 @@ from cuesta.frontend.fx_nodes import (
     tensor_nodes,
 )
 from cuesta.frontend.graph_key import held_nodes
+from cuesta.frontend.python_steps import writes_argument
 from cuesta.frontend.rules import CALL_IN_ATEN, Decline, find_complex_rule, find_rule, strides_of
 from cuesta.frontend.source_lines import frame_of, name_of
 from cuesta.frontend.symbols import Source, bind_symbols, zeros
@@ -60,12 +63,7 @@ _WHOLE = (
     *("cuesta.dropout_attention", "cuesta.dropout_attention_backward"),
 )
 #: Arithmetic on sizes with a float result → the pointwise op that computes it.
-_ARITHMETIC: dict[Any, str] = {
-    operator.truediv: "div",
-    operator.mul: "mul",
-    operator.add: "add",
-    operator.sub: "sub",
-}
+_ARITHMETIC: dict[Any, str] = {operator.truediv: "div", operator.mul: "mul", operator.add: "add", operator.sub: "sub"}
 
 
 @dataclass
@@ -78,26 +76,26 @@ class ImportedGraph:
 
 @dataclass
 class _Importer:
-    gm: torch.fx.GraphModule
+    gm: GraphModule
     target: Target
     device: torch.device
     sources: list[Source]
     #: sizes that are 0 in every call
     zeros: tuple[str, ...]
     b: GraphBuilder = field(default_factory=GraphBuilder)
-    values: dict[torch.fx.Node, Any] = field(default_factory=dict)
+    values: dict[Node, Any] = field(default_factory=dict)
     #: placeholder → the value that the graph writes into it at its end
-    mutated: dict[torch.fx.Node, ir.Value] = field(default_factory=dict)
+    mutated: dict[Node, ir.Value] = field(default_factory=dict)
     #: node on the CPU → its value on the graph's device
-    moved: dict[torch.fx.Node, ir.Value] = field(default_factory=dict)
+    moved: dict[Node, ir.Value] = field(default_factory=dict)
 
-    def location(self, node: torch.fx.Node) -> ir.Location:
+    def location(self, node: Node) -> ir.Location:
         file, line = frame_of(node) or ("<graph>", 0)
         return ir.Location.name(name_of(node), ir.Location.file(file, line, 0))
 
     def value(self, arg: Any, move: bool = False) -> Any:
         """An FX argument with its nodes replaced by their values; with `move`, scalars are on the graph's device."""
-        if isinstance(arg, torch.fx.Node):
+        if isinstance(arg, Node):
             return self.on_device(arg) if move and self._is_foreign_scalar(arg) else self.values[arg]
         if isinstance(arg, (list, tuple)):
             return [self.value(a, move) for a in arg]
@@ -105,7 +103,7 @@ class _Importer:
             raise Unsupported("an op of the graph has a slice object among its arguments")
         return arg
 
-    def call(self, node: torch.fx.Node) -> Any:
+    def call(self, node: Node) -> Any:
         target = node.target
         if isinstance(node.meta.get("val"), (int, torch.SymInt)):  # arithmetic on the call's sizes
             return number(node.meta["val"])
@@ -115,12 +113,9 @@ class _Importer:
             return self.values[node.args[0]][node.args[1]]  # type: ignore[index]
         if not isinstance(target, OpOverload):
             raise Unsupported(f"{target} is not an ATen op: higher-order ops run in Python")
-        destination = node.args[0] if node.args else None
-        if (
-            target is torch.ops.aten.copy_.default
-            and isinstance(destination, torch.fx.Node)
-            and destination.op == "placeholder"
-        ):
+        if writes_argument(node):
+            destination = node.args[0]
+            assert isinstance(destination, Node)
             if destination.meta["val"].device != self.device:
                 raise Unsupported(f"the graph writes to an argument on the {destination.meta['val'].device.type}")
             (fresh,) = tensor_nodes(node.args[1:2])
@@ -139,7 +134,7 @@ class _Importer:
                 return result
         return self.call_aten(node, args, kwargs, reason)
 
-    def _apply_rule(self, node: torch.fx.Node, args: list[Any], kwargs: dict[str, Any]) -> tuple[str | None, Any]:
+    def _apply_rule(self, node: Node, args: list[Any], kwargs: dict[str, Any]) -> tuple[str | None, Any]:
         target = node.target
         assert isinstance(target, OpOverload)
         if is_effect(node) and self.target.gpu:
@@ -153,11 +148,11 @@ class _Importer:
                 return "complex numbers: kernels compute this op for real numbers only", None
         try:
             if rule is not None:
-                result = rule(self.b, node, *args, **kwargs)
+                result = rule(Call(node), *args, **kwargs)
             elif row is not None and target.namespace == "aten":
                 if row.repeats and self.target.gpu:
                     return "GPU kernels have no loops whose number of steps depends on the data", None
-                result = import_row(self.b, node, row, tuple(args))
+                result = import_row(Call(node), row, tuple(args))
             elif str(target) in PACKED:
                 return f"{PACKED[str(target)]} multiplies by a weight that it has packed", None
             else:
@@ -169,7 +164,7 @@ class _Importer:
             _remember_strides(node, result)
         return None, result
 
-    def fraction(self, node: torch.fx.Node) -> ir.Value:
+    def fraction(self, node: Node) -> ir.Value:
         """A float computed from sizes, as a 0-d tensor, such as the factor of batch norm's running variance."""
         name = _ARITHMETIC.get(node.target)
         operands = [self.value(a) for a in node.args]
@@ -178,7 +173,7 @@ class _Importer:
         x, y = (v if isinstance(v, ir.Value) else self.b.constant(v, "f64") for v in operands)
         return self.b.pointwise(name, x, y)
 
-    def call_aten(self, node: torch.fx.Node, args: list[Any], kwargs: dict[str, Any], reason: str) -> Any:
+    def call_aten(self, node: Node, args: list[Any], kwargs: dict[str, Any], reason: str) -> Any:
         target = node.target
         assert isinstance(target, OpOverload)
         refused = not_callable(node)
@@ -210,7 +205,7 @@ class _Importer:
         return [by_position.get(i, others.get(i)) for i in range(len(wanted))]
 
     # -- devices ------------------------------------------------------------------------------
-    def on_device(self, node: torch.fx.Node) -> ir.Value:
+    def on_device(self, node: Node) -> ir.Value:
         """A CPU node's value on the graph's device: a constant is computed there, any other value is copied."""
         if node not in self.moved:
             meta = node.meta["val"]
@@ -225,16 +220,16 @@ class _Importer:
             self.moved[node] = value
         return self.moved[node]
 
-    def _is_foreign_scalar(self, node: torch.fx.Node) -> bool:
+    def _is_foreign_scalar(self, node: Node) -> bool:
         meta = node.meta.get("val")
         return isinstance(meta, torch.Tensor) and meta.dim() == 0 and meta.device != self.device
 
-    def _moves_scalars(self, node: torch.fx.Node) -> bool:
+    def _moves_scalars(self, node: Node) -> bool:
         """Whether a node computes on the graph's device, so that its scalar operands must be copied there."""
         metas = [n.meta["val"] for n in tensor_nodes((node.args, node.kwargs))]
         return {m.device for m in result_metas(node)} == {self.device} and any(m.device == self.device for m in metas)
 
-    def _needs_no_value(self, node: torch.fx.Node) -> bool:
+    def _needs_no_value(self, node: Node) -> bool:
         """Whether a node is a constant on the CPU that is only ever read on the graph's device."""
         if not (self._is_foreign_scalar(node) and makes(node)):
             return False
@@ -303,11 +298,7 @@ class _Importer:
         return ImportedGraph(module, Convention(outputs, tensors, names, self.sources))
 
     def _output(
-        self,
-        item: torch.fx.Node,
-        placeholders: list[torch.fx.Node],
-        results: list[ir.Value],
-        strides: list[Sequence[Number]],
+        self, item: Node, placeholders: list[Node], results: list[ir.Value], strides: list[Sequence[Number]]
     ) -> Output:
         if item.op == "call_function" and item.target is torch.ops.aten.copy_.default:
             (item, *_) = item.all_input_nodes
@@ -325,14 +316,14 @@ class _Importer:
         return Output("tensor", len(results) - 1)
 
 
-def _once(outputs: Iterable[Any]) -> list[torch.fx.Node]:
+def _once(outputs: Iterable[Any]) -> list[Node]:
     """The nodes that a graph returns, each once. A node that the graph returns twice is one tensor object for the
     caller. Two nodes are two tensor objects, even where their values are the same."""
-    return list(dict.fromkeys(item for item in outputs if isinstance(item, torch.fx.Node)))
+    return list(dict.fromkeys(item for item in outputs if isinstance(item, Node)))
 
 
 def import_graph(
-    gm: torch.fx.GraphModule,
+    gm: GraphModule,
     donated: Sequence[int] = (),
     target: Target = CPU,
     device: torch.device = torch.device("cpu"),  # noqa: B008  immutable
@@ -351,7 +342,7 @@ def import_graph(
         return _Importer(gm, target, device, sources, known).run(donated)
 
 
-def _check_result(node: torch.fx.Node, result: Any) -> None:
+def _check_result(node: Node, result: Any) -> None:
     """Raises Unsupported where an import rule is wrong: its result's shape or type differs from torch's inference."""
     metas = node.meta["val"]
     pairs = zip(result, metas, strict=True) if isinstance(metas, (list, tuple)) else [(result, metas)]
@@ -363,7 +354,7 @@ def _check_result(node: torch.fx.Node, result: Any) -> None:
             raise Unsupported(f"the import rule of {node.target} gave {value.type}, torch says {expected}")
 
 
-def _remember_strides(node: torch.fx.Node, result: Any) -> None:
+def _remember_strides(node: Node, result: Any) -> None:
     # Results that an output mask leaves out are None: a norm's gradient where its input needs none.
     owner = (next(r for r in result if r is not None) if isinstance(result, list) else result).owner
     # A rule may return an earlier op's result (alias, detach). That op has its strides already.

@@ -19,6 +19,7 @@ from cuesta.runtime.dtypes import DTYPES
 from cuesta.torch_private.decompositions import is_non_overlapping_and_dense_or_false
 from cuesta.torch_private.ops import HigherOrderOperator, OpOverload, schema_of
 
+aten = torch.ops.aten
 _DTYPES = frozenset(DTYPES.values())
 
 #: Namespaces of collectives. A collective reads and writes its tensors after it has returned, until a wait. torch finds
@@ -28,40 +29,25 @@ _COLLECTIVES = frozenset({"_c10d_functional", "_c10d_functional_autograd", "c10d
 #: Op → the position of its `storage_offset`, which counts from the start of the tensor's whole storage. A program knows
 #: only the part of the storage that an argument covers, which may differ in the next call, and only a view's values.
 _OFFSETS: dict[Any, int] = {
-    torch.ops.aten.as_strided.default: 3,
-    torch.ops.aten.as_strided_copy.default: 3,
-    torch.ops.aten.as_strided_scatter.default: 4,
+    aten.as_strided.default: 3,
+    aten.as_strided_copy.default: 3,
+    aten.as_strided_scatter.default: 4,
 }
 
 #: Views that a program computes as copies, because its own strides cannot express them.
-_GATHERED = frozenset(
-    {
-        torch.ops.aten.as_strided.default,
-        torch.ops.aten.diagonal.default,
-        torch.ops.aten.unfold.default,
-        torch.ops.aten.view.dtype,
-    }
-)
+_GATHERED = frozenset({aten.as_strided.default, aten.diagonal.default, aten.unfold.default, aten.view.dtype})
 
 #: Ops that copy the whole storage of their tensor and overwrite some elements; the result is at the same offset in the
 #: copy. Fake tensors give it offset 0.
 _COPIES_OF_WHOLE_MEMORY = frozenset(
-    {
-        torch.ops.aten.as_strided_scatter.default,
-        torch.ops.aten.diagonal_scatter.default,
-        torch.ops.aten.select_scatter.default,
-        torch.ops.aten.slice_scatter.default,
-    }
+    op.default for op in (aten.as_strided_scatter, aten.diagonal_scatter, aten.select_scatter, aten.slice_scatter)
 )
 
 #: Ops that allocate a tensor and leave it uninitialised.
 UNWRITTEN = frozenset(
     {
-        torch.ops.aten.empty.memory_format,
-        torch.ops.aten.empty_like.default,
-        torch.ops.aten.empty_strided.default,
-        torch.ops.aten.new_empty.default,
-        torch.ops.aten.new_empty_strided.default,
+        *(aten.empty.memory_format, aten.empty_like.default, aten.empty_strided.default),
+        *(aten.new_empty.default, aten.new_empty_strided.default),
     }
 )
 
@@ -111,7 +97,7 @@ def is_random(node: Node) -> bool:
 def writes_argument(node: Node) -> bool:
     """Whether a node copies a new value into an argument, as AOTAutograd does at the end of a graph."""
     destination = node.args[0] if node.args else None
-    copies = node.op == "call_function" and node.target is torch.ops.aten.copy_.default
+    copies = node.op == "call_function" and node.target is aten.copy_.default
     return copies and isinstance(destination, Node) and destination.op == "placeholder"
 
 
@@ -193,7 +179,7 @@ def _reason(node: Node) -> str | None:
         return "a comparison of sizes"
     if _unbacked(node) - set().union(*map(_unbacked, node.all_input_nodes)):
         return "its result's size depends on the data"
-    if target is torch.ops.aten.sym_storage_offset.default and _unbacked(node):
+    if target is aten.sym_storage_offset.default and _unbacked(node):
         return "its tensor's storage offset depends on the data"  # the offset does not follow from the arguments' sizes
     if any(isinstance(n.meta.get("val"), torch.SymFloat) and _unbacked(n) for n in node.all_input_nodes):
         return "it takes a float that depends on the data"

@@ -112,17 +112,9 @@ def _slices(x: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str = "a
     return not _is_dim(dim, x) or _shapes_differ(wanted, source.shape)
 
 
-def _index_copy(x: Tensor, dim: int, index: Tensor, source: Tensor) -> bool:
-    return index.dtype != torch.int64 or _slices(x, dim, index, source)
-
-
 def _index_select(x: Tensor, dim: int, index: Tensor) -> bool:
     wrong = index.dtype not in (torch.int32, torch.int64) or index.dim() > 1 or _no_dim(x, dim)
     return wrong or (not x.dim() and _differ(index.numel(), 1))
-
-
-def _put(x: Tensor, index: Tensor, source: Tensor, *_: Any, **__: Any) -> bool:
-    return x.dtype != source.dtype or index.dtype != torch.int64 or _differ(index.numel(), source.numel())
 
 
 def _index_put(x: Tensor, indices: Sequence[Tensor | None], value: Tensor, accumulate: bool = False) -> bool:
@@ -132,27 +124,11 @@ def _index_put(x: Tensor, indices: Sequence[Tensor | None], value: Tensor, accum
     return len(indices) > x.dim() or (x.dtype != value.dtype and not is_fill)
 
 
-def _index_fill(x: Tensor, dim: int, index: Tensor, value: Any) -> bool:
-    return index.dtype != torch.int64
-
-
-def _masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> bool:
-    return x.dtype != source.dtype or mask.dtype != torch.bool
-
-
 # -- norms -------------------------------------------------------------------------------------
 def _mixes(x: Tensor, *parameters: Tensor | None) -> bool:
     """Whether a norm's parameters differ from x in dtype. Where x is f16 or bf16, they may also all be f32."""
     types = {parameter.dtype for parameter in parameters if parameter is not None}
     return not (types <= {x.dtype} or (x.dtype in _HALVES and types == {torch.float32}))
-
-
-def _layer_norm(x: Tensor, shape: Any, weight: Tensor | None, bias: Tensor | None, eps: float) -> bool:
-    return _mixes(x, weight, bias)
-
-
-def _group_norm(x: Tensor, weight: Tensor | None, bias: Tensor | None, *_: Any) -> bool:
-    return _mixes(x, weight, bias)
 
 
 def _batch_norm(x: Tensor, *given: Any, **named: Any) -> bool:
@@ -165,23 +141,10 @@ def _nll_loss(x: Tensor, target: Tensor, weight: Tensor | None = None, *_: Any, 
     return is_other or target.dtype not in (torch.int64, torch.uint8) or not x.is_floating_point()
 
 
-def _nll_loss2d(x: Tensor, target: Tensor, weight: Tensor | None = None, *_: Any, **__: Any) -> bool:
-    return _nll_loss(x, target, weight) or _shapes_differ([x.shape[0], *x.shape[2:]], target.shape)
-
-
-def _binary_cross_entropy(x: Tensor, target: Tensor, weight: Tensor | None = None, *_: Any, **__: Any) -> bool:
-    return target.dtype != x.dtype or (weight is not None and weight.dtype != x.dtype)
-
-
 def _cross_entropy_with_logits(
     x: Tensor, target: Tensor, weight: Tensor | None = None, pos_weight: Tensor | None = None, *_: Any, **__: Any
 ) -> bool:
     return _widens(target, x) or _widens(target, weight) or (pos_weight is not None and pos_weight.dtype.is_complex)
-
-
-def _loss(x: Tensor, target: Tensor, *_: Any, **__: Any) -> bool:
-    """For losses that ATen writes in x's dtype: whether the promoted dtype does not cast to x's."""
-    return not torch.can_cast(torch.result_type(x, target), x.dtype)
 
 
 def _soft_margin_loss(x: Tensor, target: Tensor, *_: Any, **__: Any) -> bool:
@@ -198,42 +161,9 @@ def _no_dim(x: Tensor, dim: int = -1, *_: Any, **__: Any) -> bool:
     return not -max(x.dim(), 1) <= dim < max(x.dim(), 1)
 
 
-def _softmax_backward(grad: Tensor, y: Tensor, *_: Any) -> bool:
-    return grad.dtype != y.dtype or _shapes_differ(grad.shape, y.shape)
-
-
 def _range(*ends: Any, dtype: torch.dtype | None = None, **_: Any) -> bool:
     is_complex = any(isinstance(end, Tensor) and end.dtype.is_complex for end in ends)
     return is_complex and dtype is not None and not dtype.is_complex
-
-
-def _im2col(x: Tensor, kernel: Any, dilation: Any, padding: Sequence[Any], stride: Any) -> bool:
-    return any(guard_or_false(n < 0) for n in padding)
-
-
-def _embedding_bag(
-    table: Tensor,
-    indices: Any,
-    offsets: Any,
-    by_frequency: Any = False,
-    mode: Any = 0,
-    sparse: Any = False,
-    weights: Tensor | None = None,
-    *_: Any,
-) -> bool:
-    return weights is not None and weights.dtype != table.dtype
-
-
-def _mvlgamma(x: Tensor, p: int) -> bool:
-    return p < 1
-
-
-def _ldexp(x: Tensor, other: Tensor) -> bool:
-    return other.dtype == torch.bool
-
-
-def _pixel_unshuffle(x: Tensor, factor: int) -> bool:
-    return factor < 1 or any(guard_or_false(n % factor != 0) for n in x.shape[-2:])
 
 
 _REFUSED: dict[str, Callable[..., bool]] = {
@@ -241,14 +171,16 @@ _REFUSED: dict[str, Callable[..., bool]] = {
     "aten.slice_scatter": _slice_scatter,
     "aten.diagonal_scatter": _diagonal_scatter,
     **dict.fromkeys(("aten.index_add", "aten.index_reduce"), _slices),
-    "aten.index_copy": _index_copy,
+    "aten.index_copy": lambda x, dim, index, source: index.dtype != torch.int64 or _slices(x, dim, index, source),
     "aten.index_select": _index_select,
-    "aten.put": _put,
-    "aten.index_fill": _index_fill,
+    "aten.put": lambda x, index, source, *_, **__: (
+        x.dtype != source.dtype or index.dtype != torch.int64 or _differ(index.numel(), source.numel())
+    ),
+    "aten.index_fill": lambda x, dim, index, value: index.dtype != torch.int64,
     **dict.fromkeys(("aten.index_put", "aten._unsafe_index_put"), _index_put),
-    "aten.masked_scatter": _masked_scatter,
-    "aten.native_layer_norm": _layer_norm,
-    "aten.native_group_norm": _group_norm,
+    "aten.masked_scatter": lambda x, mask, source: x.dtype != source.dtype or mask.dtype != torch.bool,
+    "aten.native_layer_norm": lambda x, shape, weight, bias, eps: _mixes(x, weight, bias),
+    "aten.native_group_norm": lambda x, weight, bias, *_: _mixes(x, weight, bias),
     **{
         f"aten.{name}": _batch_norm
         for name in (
@@ -258,20 +190,33 @@ _REFUSED: dict[str, Callable[..., bool]] = {
         )
     },
     "aten.nll_loss_forward": _nll_loss,
-    "aten.nll_loss2d_forward": _nll_loss2d,
-    "aten.binary_cross_entropy": _binary_cross_entropy,
+    "aten.nll_loss2d_forward": lambda x, target, weight=None, *_, **__: (
+        _nll_loss(x, target, weight) or _shapes_differ([x.shape[0], *x.shape[2:]], target.shape)
+    ),
+    "aten.binary_cross_entropy": lambda x, target, weight=None, *_, **__: (
+        target.dtype != x.dtype or (weight is not None and weight.dtype != x.dtype)
+    ),
     "aten.binary_cross_entropy_with_logits": _cross_entropy_with_logits,
-    "aten.huber_loss": _loss,
+    # ATen writes the loss in x's dtype.
+    "aten.huber_loss": lambda x, target, *_, **__: not torch.can_cast(torch.result_type(x, target), x.dtype),
     "aten.soft_margin_loss": _soft_margin_loss,
     **dict.fromkeys(
         ("aten._cdist_forward", "aten.linalg_cross", "aten.complex", "aten.polar", "aten.heaviside"), _types_differ
     ),
     **{f"aten.{name}": _no_dim for name in ("sort", "cummax", "cummin", "_softmax", "_safe_softmax", "_log_softmax")},
-    **dict.fromkeys(("aten._softmax_backward_data", "aten._log_softmax_backward_data"), _softmax_backward),
+    **dict.fromkeys(
+        ("aten._softmax_backward_data", "aten._log_softmax_backward_data"),
+        lambda grad, y, *_: grad.dtype != y.dtype or _shapes_differ(grad.shape, y.shape),
+    ),
     **dict.fromkeys(("aten.linspace", "aten.logspace"), _range),
-    "aten.im2col": _im2col,
-    **dict.fromkeys(("aten._embedding_bag", "aten._embedding_bag_forward_only"), _embedding_bag),
-    "aten.mvlgamma": _mvlgamma,
-    "aten.ldexp": _ldexp,
-    "aten.pixel_unshuffle": _pixel_unshuffle,
+    "aten.im2col": lambda x, kernel, dilation, padding, stride: any(guard_or_false(n < 0) for n in padding),
+    **dict.fromkeys(
+        ("aten._embedding_bag", "aten._embedding_bag_forward_only"),
+        lambda table, indices, offsets, by_frequency=False, mode=0, sparse=False, weights=None, *_: (
+            weights is not None and weights.dtype != table.dtype
+        ),
+    ),
+    "aten.mvlgamma": lambda x, p: p < 1,
+    "aten.ldexp": lambda x, other: other.dtype == torch.bool,
+    "aten.pixel_unshuffle": lambda x, factor: factor < 1 or any(guard_or_false(n % factor != 0) for n in x.shape[-2:]),
 }

@@ -45,19 +45,10 @@ _TABLE: tuple[tuple[frozenset[torch.dtype], tuple[str, ...]], ...] = (
         ),
     ),
     (_INTEGERS - {torch.int64}, ("avg_pool2d", "avg_pool3d")),
-    (
-        _INTEGERS | _BOOL,
-        (
-            *("celu", "elu", "glu", "logcumsumexp", "_prelu_kernel"),
-            *("max_unpool2d", "max_unpool3d"),
-        ),
-    ),
+    (_INTEGERS | _BOOL, (*("celu", "elu", "glu", "logcumsumexp", "_prelu_kernel"), *("max_unpool2d", "max_unpool3d"))),
     (
         _HALVES,
-        (
-            *("avg_pool3d", "_cdist_forward", "_pdist_forward"),
-            *("special_erfcx", "special_log_ndtr", "special_ndtri"),
-        ),
+        (*("avg_pool3d", "_cdist_forward", "_pdist_forward"), *("special_erfcx", "special_log_ndtr", "special_ndtri")),
     ),
     (
         _COMPLEX,

@@ -27,11 +27,11 @@ class Decline(Exception):
 def imports(
     *targets: str, namespace: str = "aten", complex_numbers: bool = False
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Registers `rule(b, node, *args, **kwargs)` for torch ops, named without their `namespace`.
+    """Registers `rule(b, *args, **kwargs)` for torch ops, named without their `namespace`.
 
-    `args` are the call's arguments, with tensors replaced by ir.Values. The rule returns a value, or a list of
-    values for an op of several results (None where a result is not computed). With `complex_numbers` the rule is for
-    calls that have a complex operand or result.
+    `b` is the `Call` (frontend/call.py), and `args` are its arguments, with tensors replaced by ir.Values. The rule
+    returns a value, or a list of values for an op of several results (None where a result is not computed). With
+    `complex_numbers` the rule is for calls that have a complex operand or result.
     """
     rules = COMPLEX_RULES if complex_numbers else RULES
 

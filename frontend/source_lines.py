@@ -11,12 +11,12 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import torch
+from torch.fx import GraphModule, Node
 
 _FRAME = 'File "'
 
 
-def frame_of(node: torch.fx.Node) -> tuple[str, int] | None:
+def frame_of(node: Node) -> tuple[str, int] | None:
     """The file and line of the innermost Python frame in which a node was traced."""
     _, found, frame = (node.meta.get("stack_trace") or "").rpartition(_FRAME)
     file, _, rest = frame.partition('", line ')
@@ -24,7 +24,7 @@ def frame_of(node: torch.fx.Node) -> tuple[str, int] | None:
     return (file, int(line)) if found and line.isdigit() else None
 
 
-def name_of(node: torch.fx.Node) -> str:
+def name_of(node: Node) -> str:
     """A node's name, prefixed with the path of the module in whose forward pass it was traced."""
     stack = node.meta.get("nn_module_stack")
     path = list(stack.values())[-1][0] if stack else ""
@@ -39,7 +39,7 @@ def module_path(dynamo: str) -> str:
     return re.sub(r"^[LG]\['(\w+)'\]", r"\1", path)
 
 
-def numbers_of(gm: torch.fx.GraphModule) -> dict[str, int]:
+def numbers_of(gm: GraphModule) -> dict[str, int]:
     """The name of each node → its number."""
     return {node.name: i for i, node in enumerate(gm.graph.nodes)}
 
@@ -52,7 +52,7 @@ def by_number(metadata: Mapping[str, Any], numbers: Mapping[str, int]) -> None:
             entry["node"] = numbers[name]
 
 
-def in_lines_of(metadata: Mapping[str, Any], gm: torch.fx.GraphModule) -> None:
+def in_lines_of(metadata: Mapping[str, Any], gm: GraphModule) -> None:
     """Fills lines of this graph into an artefact's metadata, in place; the graph equals the one the artefact was made
     for. Steps without a node get no line."""
     nodes = list(gm.graph.nodes)
@@ -67,7 +67,7 @@ def without_lines(metadata: Mapping[str, Any]) -> None:
         entry["where"] = ""
 
 
-def _place_of(node: torch.fx.Node) -> str:
+def _place_of(node: Node) -> str:
     frame = frame_of(node)
     return f"{frame[0]}:{frame[1]}" if frame else name_of(node)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from torch.fx import Node
 
 from cuesta.errors import Unsupported
 from cuesta.frontend.rules import strides_of
@@ -26,7 +27,7 @@ class Source:
     hint: int
 
 
-def bind_symbols(placeholders: Sequence[torch.fx.Node]) -> list[Source]:
+def bind_symbols(placeholders: Sequence[Node]) -> list[Source]:
     """A source for each symbol in the arguments' sizes and strides.
 
     Raises Unsupported where a symbol appears only within larger expressions.
@@ -79,7 +80,7 @@ def _allowed(value: torch.SymInt, usual: int, others: Mapping[str, int]) -> int:
     return next((n for n in tried if all(holds(check, n) for check in checks)), first)
 
 
-def zeros(placeholders: Sequence[torch.fx.Node], sources: Sequence[Source]) -> tuple[str, ...]:
+def zeros(placeholders: Sequence[Node], sources: Sequence[Source]) -> tuple[str, ...]:
     """Expressions of sizes that torch's guards fix to 0: `s0 % 2` where the graph takes half of s0, for example.
 
     Equations that torch can solve for a symbol are not included: its shapes contain the solution already.
@@ -95,7 +96,7 @@ def zeros(placeholders: Sequence[torch.fx.Node], sources: Sequence[Source]) -> t
     return tuple(found)
 
 
-def _environments(placeholders: Sequence[torch.fx.Node]) -> Collection[Any]:
+def _environments(placeholders: Sequence[Node]) -> Collection[Any]:
     """The ShapeEnvs of the symbols in a graph's arguments; usually one."""
     values = [node.meta.get("val") for node in placeholders]
     sizes = [size for v in values for size in (v.shape if isinstance(v, torch.Tensor) else (v,))]

@@ -24,7 +24,7 @@ from cuesta.driver.planning import plan
 from cuesta.driver.specialise import is_symbolic
 from cuesta.errors import DeviceError, Unsupported
 from cuesta.frontend.capture.aot import aot_backend
-from cuesta.frontend.fx_passes.bitwise import decompositions_of
+from cuesta.frontend.decompositions.table import decompositions_of
 from cuesta.frontend.fx_pipelines import ATEN, DYNAMO
 from cuesta.options import Options
 from cuesta.reports.audit_result import Audit, AuditedGraph, GraphBreak
@@ -109,20 +109,18 @@ class _Collector:
             self.graphs.append(plan_graph(gm, kind, self.options))
         return make_boxed_func(gm.forward)
 
-    def run(self, call: Callable[[Callable[..., Any]], object], model: Callable[..., Any]) -> None:
-        """Calls `call` with `model` compiled by torch.compile with this backend."""
+    def run(self, model: Callable[..., Any], inputs: Any, kwargs: Any) -> None:
+        """Calls `model`, compiled by torch.compile with this backend."""
         # An audit has code cache entries of its own, so that it affects neither the user's compiled code nor the limit
         # on recompiles.
         isolated = "isolate_recompiles" in inspect.signature(torch.compile).parameters
         arguments: dict[str, Any] = {"isolate_recompiles": True} if isolated else {}
         compiled = torch.compile(model, backend=self, dynamic=False, **arguments)
-        unlimited = recompiles(_MANY, _MANY)
-        # Nothing calls backward(), which would leave gradients on parameters, so the backward graph is made at once.
-        at_once = backward_at_once()
         before = len(graph_break_reasons)
         try:
-            with unlimited, at_once:
-                call(compiled)
+            # Nothing calls backward(), which would leave gradients on parameters.
+            with recompiles(_MANY, _MANY), backward_at_once():
+                compiled(*inputs, **kwargs)
         finally:
             for snapshot in self.seen.values():
                 snapshot.restore()
@@ -138,7 +136,7 @@ def _trace_fake(model: Callable[..., Any], inputs: Any, kwargs: Any, options: Op
             model = copy.deepcopy(model)
     collector = _Collector(options)
     with mode:
-        collector.run(lambda compiled: compiled(*inputs, **kwargs), model)
+        collector.run(model, inputs, kwargs)
     return collector
 
 
@@ -147,7 +145,7 @@ def _trace_copies(model: Callable[..., Any], inputs: Any, kwargs: Any, options: 
     inputs, kwargs = tree_map(_cloned, (inputs, kwargs))
     collector = _Collector(options)
     with torch.random.fork_rng():
-        collector.run(lambda compiled: compiled(*inputs, **kwargs), model)
+        collector.run(model, inputs, kwargs)
     return collector
 
 

@@ -15,14 +15,14 @@ with held_back():  # half a thousand modules, most of them torch's
     from cuesta.driver.autotune import machine_trial
     from cuesta.driver.cache.output_code import Keeping, keeping, kept_by_torch, serialisable
     from cuesta.driver.compile_graph import compile_aten_graph, run_in_python
-    from cuesta.driver.dump.fx_graphs import observer
+    from cuesta.driver.dump.logs import observer
     from cuesta.driver.memory.step_memory import StepMemory, at_once
     from cuesta.driver.shared_arguments import guard_shared_memory
     from cuesta.errors import OptionError
     from cuesta.frontend.capture.aot import aot_backend
     from cuesta.frontend.capture.random_numbers import take_random_numbers_as_passed
+    from cuesta.frontend.decompositions.table import decompositions_of
     from cuesta.frontend.devices import takes_fake_tensors
-    from cuesta.frontend.fx_passes.bitwise import decompositions_of
     from cuesta.frontend.fx_pipelines import DYNAMO
     from cuesta.options import Options
     from cuesta.reports import compile_report

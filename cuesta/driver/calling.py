@@ -27,20 +27,19 @@ Run = Callable[[list[torch.Tensor]], list[torch.Tensor]]
 KEPT_SIZES = 256
 
 
-def bind(
-    run: Callable[[list[torch.Tensor]], list[torch.Tensor]], convention: Convention, gm: torch.fx.GraphModule
-) -> Boxed:
+def as_boxed(call: Boxed) -> Boxed:
+    """Marks a callable as one that takes its arguments in a list, which it may empty; AOTAutograd reads the mark."""
+    call._boxed_call = True  # type: ignore[attr-defined]
+    return call
+
+
+def bind(run: Run, convention: Convention, gm: torch.fx.GraphModule) -> Boxed:
     """A boxed callable around the call of a graph's program."""
     constants = [attribute(gm, name) for name in convention.constants]
     return bind_values(run, convention, constants, takes_tensors_only(gm))
 
 
-def bind_values(
-    run: Callable[[list[torch.Tensor]], list[torch.Tensor]],
-    convention: Convention,
-    constants: Sequence[torch.Tensor],
-    tensors_only: bool,
-) -> Boxed:
+def bind_values(run: Run, convention: Convention, constants: Sequence[torch.Tensor], tensors_only: bool) -> Boxed:
     """A boxed callable around a program's own call.
 
     It empties the list that it gets, as AOTAutograd expects. While the program runs, only the list that is passed to it
@@ -77,8 +76,7 @@ def bind_values(
     boxed: Boxed = call
     if plain and not constants:
         boxed = call_plain if tensors_only and chosen == list(range(len(chosen))) else call_chosen
-    boxed._boxed_call = True  # type: ignore[attr-defined]
-    return boxed
+    return as_boxed(boxed)
 
 
 def bind_sized(
@@ -108,10 +106,10 @@ def bind_sized(
             return otherwise
         return bind(around(own), convention.with_sizes(known), gm)
 
+    @as_boxed
     def call(args: list[Any]) -> list[Any]:
         return sized(read(args))(args)
 
-    call._boxed_call = True  # type: ignore[attr-defined]
     return call
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from torch.fx import GraphModule, Node
 
 from cuesta.collector import held_back
 from cuesta.driver.autotune.machine_trial import decide_kinds, recall_kinds
@@ -24,18 +25,20 @@ from cuesta.driver.memory.step_memory import StepMemory, refuse_unplanned
 from cuesta.driver.op_by_op import op_by_op
 from cuesta.driver.own_errors import is_strict, told_of
 from cuesta.driver.pieces import in_pieces, steps_to_cut_at
-from cuesta.driver.recording import recorded
 from cuesta.driver.specialise import is_symbolic, specialised
 from cuesta.driver.tiers.tiered import FirstTier, begin_program
 from cuesta.errors import ArtefactError, CompileError, CuestaError, DeviceError, Unsupported
 from cuesta.frontend.capture.aliased_outputs import note_aliased_outputs
 from cuesta.frontend.capture.donation import donated_arguments
 from cuesta.frontend.capture.static_inputs import static_arguments
+from cuesta.frontend.convention import Convention
 from cuesta.frontend.fx_pipelines import ATEN
 from cuesta.frontend.undefined_results import refuse_saved
 from cuesta.options import Options
 from cuesta.reports import compile_report
 from cuesta.reports.compile_report import GraphReport, SetsOfSizes
+from cuesta.runtime.cuda.cuda_graphs import RecordedProgram
+from cuesta.runtime.cuda.cuda_recorder import recorder_of
 from cuesta.runtime.executable import Executable
 from cuesta.torch_private.configs import repro_after
 
@@ -62,11 +65,7 @@ class _Request:
 
 @held_back()  # a backward graph is compiled when it first runs
 def compile_aten_graph(
-    gm: torch.fx.GraphModule,
-    example_inputs: Sequence[Any],
-    kind: str,
-    memory: StepMemory,
-    keep: Keeping = Keeping.NOTHING,
+    gm: GraphModule, example_inputs: Sequence[Any], kind: str, memory: StepMemory, keep: Keeping = Keeping.NOTHING
 ) -> Boxed:
     """Compiles a functional ATen graph into a boxed callable, under the options that `memory` has for this kind."""
     if kind != "backward":
@@ -89,7 +88,7 @@ def compile_aten_graph(
         return compile_graph(gm, request)
 
 
-def compile_graph(gm: torch.fx.GraphModule, request: _Request) -> Boxed:
+def compile_graph(gm: GraphModule, request: _Request) -> Boxed:
     """Compiles a graph as one program where that is possible; else in pieces, for each set of sizes, or op by op."""
     kind, options = request.kind, request.options
     ATEN.run(gm, options, tell_stage)
@@ -126,7 +125,7 @@ def compile_graph(gm: torch.fx.GraphModule, request: _Request) -> Boxed:
     return boxed
 
 
-def _in_pieces(gm: torch.fx.GraphModule, steps: dict[torch.fx.Node, str], request: _Request) -> Boxed:
+def _in_pieces(gm: GraphModule, steps: dict[Node, str], request: _Request) -> Boxed:
     kind, options = request.kind, request.options
     refuse_unplanned(kind, options, "the graph is cut into pieces at steps in Python or at changes of the stream")
     if steps:
@@ -134,14 +133,14 @@ def _in_pieces(gm: torch.fx.GraphModule, steps: dict[torch.fx.Node, str], reques
     return in_pieces(gm, steps, lambda piece, name: compile_graph(piece, _Request(f"{kind}, {name}", options)))
 
 
-def _for_each_set(gm: torch.fx.GraphModule, request: _Request, reason: str) -> Boxed:
+def _for_each_set(gm: GraphModule, request: _Request, reason: str) -> Boxed:
     """One program for each set of sizes of a graph with symbolic sizes."""
     sets = SetsOfSizes(reason)
     numbers = replace(request, keep=Keeping.NOTHING, sets=sets)
     return specialised(gm, sets, lambda traced: compile_graph(traced, numbers))
 
 
-def _without_program(gm: torch.fx.GraphModule, request: _Request, problem: CuestaError) -> Boxed:
+def _without_program(gm: GraphModule, request: _Request, problem: CuestaError) -> Boxed:
     """Runs a graph for which no program was made: for each set of sizes if they are symbolic, else op by op."""
     expected = isinstance(problem, (Unsupported, DeviceError))
     told = str(problem) if expected else told_of(problem)
@@ -152,13 +151,13 @@ def _without_program(gm: torch.fx.GraphModule, request: _Request, problem: Cuest
     return _for_each_set(gm, request, str(problem))
 
 
-def _bound(made: MadeProgram, gm: torch.fx.GraphModule, request: _Request, report: GraphReport) -> Boxed:
+def _bound(made: MadeProgram, gm: GraphModule, request: _Request, report: GraphReport) -> Boxed:
     """The boxed callable of a program. For a set of sizes that a symbolic program does not admit, it compiles another
     program, for that set alone."""
     steps = made.executable.metadata["steps"]
 
     def run(program: Executable) -> Run:
-        return profiled(recorded(program, made.convention, request.options, report, request.static), report, steps)
+        return profiled(_recorded(program, made.convention, request.options, report, request.static), report, steps)
 
     if not is_symbolic(gm):
         return bind(run(made.executable), made.convention, gm)
@@ -166,7 +165,35 @@ def _bound(made: MadeProgram, gm: torch.fx.GraphModule, request: _Request, repor
     return bind_sized(made.executable, made.convention, gm, others, run)
 
 
-def report_of_steps(steps: dict[torch.fx.Node, str], kind: str) -> GraphReport:
+def _recorded(
+    program: Executable, convention: Convention, options: Options, report: GraphReport, static: Sequence[int]
+) -> Run:
+    """The program, wrapped to be recorded at its second call where it can be; the report says why where it cannot.
+
+    `static` are positions of arguments whose memory stays at one address.
+    """
+    device = torch.device(program.metadata["device"])
+    if not options.cudagraphs or device.type != "cuda":
+        return program
+    if program.metadata["elsewhere"]:
+        report.cuda_graph = f"not recorded: the program has tensors on {', '.join(program.metadata['elsewhere'])}"
+        return program
+
+    def tell(outcome: str) -> None:
+        report.cuda_graph = outcome
+
+    if options.memory_limit is not None:
+        report.cuda_graph = "not recorded: memory_limit does not allow for the copies of arguments"
+        return program
+    tell("will be recorded at the second call")
+    chosen = convention.tensor_arguments
+    # The graph module's own tensors come after the call's.
+    count = len(chosen) + len(convention.constants)
+    stay = [n for n in range(count) if n >= len(chosen) or chosen[n] in static]
+    return RecordedProgram(program, program.metadata, stay, recorder_of(device), program.fits, tell)
+
+
+def report_of_steps(steps: dict[Node, str], kind: str) -> GraphReport:
     """The report of the steps at which a graph is cut."""
     counts = collections.Counter((str(node.target), reason) for node, reason in steps.items())
     calls = [
@@ -177,7 +204,7 @@ def report_of_steps(steps: dict[torch.fx.Node, str], kind: str) -> GraphReport:
 
 
 def run_in_python(
-    gm: torch.fx.GraphModule,
+    gm: GraphModule,
     kind: str,
     options: Options,
     reason: str,

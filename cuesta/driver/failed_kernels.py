@@ -43,8 +43,15 @@ def nodes_at_fault(failure: LoweringFailed, gm: torch.fx.GraphModule, opt_level:
             kernels = _at_kernels(failure)
         except CompileError:  # the compile that failed got further
             return []
-        trial = _Trial(as_bytecode(kernels), failure, opt_level)
-        found = set(failing(list(kernel_functions(kernels)), trial.fails))
+        code, behind = as_bytecode(kernels), dict([*failure.pipelines.items()][names.index(_KERNELS) + 1 :])
+
+        def fails(tried: Sequence[str]) -> bool:
+            """Whether a program of these kernels alone fails no later than the stage at which the whole module did."""
+            module = ir.Module.parse(code)
+            _keep(module, set(tried))
+            return not gets_through(module, behind, failure.stage, opt_level)
+
+        found = set(failing(list(kernel_functions(kernels)), fails))
         named = {name for op in _ops_of(kernels, found) for name in names_in(op.location)}
     return [node for node in gm.graph.nodes if node.name in named]
 
@@ -101,21 +108,6 @@ def _ops_of(module: ir.Module, kernels: set[str]) -> Iterator[ir.Operation]:
     for op in dialects.walk(module.operation):
         if op.name == "host.launch" and kernels.intersection(launched_kernels(op)):
             yield op
-
-
-class _Trial:
-    """Compiles some kernels of a module alone."""
-
-    def __init__(self, module: bytes, failure: LoweringFailed, opt_level: int) -> None:
-        self._module, self._stage, self._opt_level = module, failure.stage, opt_level
-        names = list(failure.pipelines)
-        self._behind = {name: failure.pipelines[name] for name in names[names.index(_KERNELS) + 1 :]}
-
-    def fails(self, names: Sequence[str]) -> bool:
-        """Whether a program of these kernels alone fails no later than the stage at which the whole module failed."""
-        module = ir.Module.parse(self._module)
-        _keep(module, set(names))
-        return not gets_through(module, self._behind, self._stage, self._opt_level)
 
 
 def _keep(module: ir.Module, names: set[str]) -> None:

@@ -15,11 +15,11 @@ too. A warning and the report say what was done. With CUESTA_STRICT set, none of
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import functools
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 import torch
@@ -145,33 +145,21 @@ def _halved(nodes: Sequence[Node], lowers: Callable[[], bool]) -> list[Node]:
         rest = [node for node in nodes if node not in found]
         if not _lowers_with([*found, *rest], lowers):
             return []
-        low, high = 0, len(rest)  # with the first `high` nodes the graph lowers
-        while low < high:
-            middle = (low + high) // 2
-            if _lowers_with([*found, *rest[:middle]], lowers):
-                high = middle
-            else:
-                low = middle + 1
-        if high == 0:
+        least = bisect.bisect_left(range(len(rest)), True, key=lambda n: _lowers_with([*found, *rest[:n]], lowers))
+        if least == 0:
             break
-        found.append(rest[high - 1])
+        found.append(rest[least - 1])
         if _lowers_with(found, lowers):
             break
     return found
 
 
-def _lowers_with(nodes: Iterable[Node], lowers: Callable[[], bool]) -> bool:
-    with _marked(nodes):
-        return lowers()
-
-
-@contextmanager
-def _marked(nodes: Iterable[Node]) -> Iterator[None]:
-    nodes = list(nodes)
+def _lowers_with(nodes: Sequence[Node], lowers: Callable[[], bool]) -> bool:
+    """Whether the graph lowers with these nodes called in ATen."""
     for node in nodes:
         node.meta[CALL_IN_ATEN] = "called in ATen to find out whether the rest compiles"
     try:
-        yield
+        return lowers()
     finally:
         for node in nodes:
             del node.meta[CALL_IN_ATEN]

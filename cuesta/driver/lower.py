@@ -17,7 +17,7 @@ from cuesta.cache import open_cache
 from cuesta.dialects.fields import numbers
 from cuesta.dialects.known_sizes import known_sizes, zeros_of
 from cuesta.dialects.module_target import mark_module, target_of
-from cuesta.driver.describe_program import describe_program
+from cuesta.driver.autotune.kernel_traffic import kernel_functions, launch_bytes
 from cuesta.driver.dump.logs import tell_stage
 from cuesta.driver.dump.reproducer import LoweringFailed, as_text
 from cuesta.driver.dump.stages import Dump
@@ -26,7 +26,7 @@ from cuesta.driver.loading import load
 from cuesta.driver.stage_pipelines import KERNELS_CODE, MACHINE_CODE, PLANNING, pipeline_of, stages_after
 from cuesta.errors import CompileError, Unsupported
 from cuesta.lowering.host_to_llvm import WORDS
-from cuesta.lowering.host_to_llvm.describe import add_accesses
+from cuesta.lowering.host_to_llvm.describe import add_accesses, describe, origin
 from cuesta.lowering.host_to_llvm.interface import state_interface
 from cuesta.lowering.host_to_llvm.object_code import begin_object
 from cuesta.options import Options
@@ -42,6 +42,10 @@ _PLANNED = ("kernels", "tiled", "buffers", "loops", "blocks", "tt")
 
 #: Kinds of targets on which max_autotune times programs. Not "tt": times of the numpy interpreter say nothing of a GPU.
 TIMED = ("cpu", "cuda")
+
+
+#: A forward graph keeps its arena between calls if the arena is at most this share of the bytes that the graph saves.
+_SMALL_ARENA = 1 / 256
 
 
 @dataclass
@@ -172,7 +176,7 @@ class Lowering:
         if self.level in _PLANNED:
             if self.options.checked:  # the module may come from a dump made without `checked`
                 Pipeline.parse("builtin.module(check-operands)").run(self.module, verify=False)
-            self.metadata = describe_program(self.module, self.report)
+            self.metadata = _describe_program(self.module, self.report)
         if not self.options.max_autotune or self.target.kind not in TIMED:
             return None
         from cuesta.driver.autotune.measured_choices import MeasuredChoices
@@ -182,7 +186,7 @@ class Lowering:
     def _finish_stage(self) -> None:
         """Describes the program once its memory is planned, verifies the module, and shows it to logs and dump."""
         if self.stage in ("kernels", "blocks"):  # both stages may add kernels
-            self.metadata = describe_program(self.module, self.report)
+            self.metadata = _describe_program(self.module, self.report)
         if self.options.verify:
             with self.report.timed("verify"):
                 dialects.verify(self.module, f"stage {self.stage}")
@@ -190,7 +194,7 @@ class Lowering:
         if self.dump is not None:
             self.dump.write(self.stage, self.module)
             if self.stage == "kernels":
-                from cuesta.driver.dump.dump_kernels import write_kernels_and_picture
+                from cuesta.driver.dump.stages import write_kernels_and_picture
 
                 picture = self.options.trace_graph_diagram
                 write_kernels_and_picture(self.dump, self.module, self.report, picture=picture)
@@ -201,6 +205,44 @@ class Lowering:
         for kernel in self.report.kernels:
             row = by_name[kernel["name"]]
             kernel |= {key: row[key] for key in ("grid", "warps", "shared", "registers", "spills", "halvings")}
+
+
+def _describe_program(module: ir.Module, report: GraphReport) -> dict[str, Any]:
+    """Describes the planned host function for the runtime, and fills in the kernels, calls and memory of the report."""
+    hosts = [op for op in module.body.operations if op.operation.name == "func.func"]
+    if len(hosts) != 1 or "cuesta.memory" not in hosts[0].attributes:
+        raise CompileError(
+            f"{len(hosts)} functions beside the kernels; one, with plan-memory's cuesta.memory, is valid"
+        )
+    (host,) = hosts
+    functions = kernel_functions(module)
+    kernels: dict[str, dict[str, Any]] = {}
+    calls: dict[tuple[str, str], dict[str, Any]] = {}
+    for view in host.regions[0].blocks[0].operations:
+        op = view.operation
+        if op.name == "host.launch":
+            name = list(op.attributes["kernel"].value)[-1]
+            ops = [o.value for o in op.attributes["ops"]] if "ops" in op.attributes else []
+            if name not in kernels:
+                size = launch_bytes(op, functions.get(name))
+                kernels[name] = {"name": name, "ops": ops, "uses": 0, "bytes": size}
+            kernels[name]["uses"] += 1
+        elif op.name == "host.aten":
+            overload, reason = op.attributes["overload"].value, op.attributes["reason"].value
+            route = op.attributes["route"].value
+            new = {"op": overload, "reason": reason, "route": route, "count": 0, **origin(op)}
+            calls.setdefault((overload, reason), new)["count"] += 1
+    report.kernels, report.aten_calls = list(kernels.values()), list(calls.values())
+    report.launches = sum(k["uses"] for k in report.kernels)
+    memory = {a.name: a.attr.value for a in host.attributes["cuesta.memory"]}
+    report.arena_bytes, report.peak_bytes, report.kept_bytes = memory["arena"], memory["peak"], memory["kept"]
+    # An arena that is kept takes memory on top of all saved tensors between forward and backward, and on top of other
+    # programs' arenas between calls.
+    is_cheap = report.name != "forward" or report.arena_bytes <= _SMALL_ARENA * report.kept_bytes
+    report.keeps_arena = is_cheap and report.memory_limit is None
+    if "cuesta.remarks" in host.attributes:
+        report.apart = [{a.name: a.attr.value for a in row} for row in host.attributes["cuesta.remarks"]]
+    return describe(module) | {"keeps_arena": report.keeps_arena}
 
 
 def lower_module(module: ir.Module, options: Options, report: GraphReport, level: str = "import") -> Artefact:

@@ -64,15 +64,12 @@ class Wanted:
         return replace(self, products=products, unknown=())
 
 
-def make_program(
-    gm: torch.fx.GraphModule, kind: str, options: Options, report: GraphReport, donated: Sequence[int] = ()
-) -> MadeProgram:
+def make_program(gm: torch.fx.GraphModule, kind: str, options: Options, report: GraphReport) -> MadeProgram:
     """Loads a graph's program from the cache, or compiles it; fills the report.
 
-    `kind` is the graph's name. `donated` are the positions of arguments whose memory nobody needs after a call. Raises
-    what `look_up` and `compile_program` do.
+    `kind` is the graph's name. Raises what `look_up` and `compile_program` do.
     """
-    found = look_up(gm, kind, options, report, donated)
+    found = look_up(gm, kind, options, report, donated=())
     return found if isinstance(found, MadeProgram) else compile_program(found, report)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from cuesta.driver.calling import Boxed, Run
+from cuesta.driver.calling import Boxed, Run, as_boxed
 from cuesta.frontend.convention import Convention
 from cuesta.frontend.symbols import Source, reader
 from cuesta.runtime.strides import same_places
@@ -25,6 +25,7 @@ def op_by_op(gm: torch.fx.GraphModule, sources: Sequence[Source] = ()) -> Boxed:
     (output,) = gm.graph.find_nodes(op="output")
     layouts = [_layout(item, set(names)) for item in output.args[0]]
 
+    @as_boxed
     def call(args: list[Any]) -> list[Any]:
         values = dict(zip(names, read(args), strict=True))
         inputs = list(args)
@@ -32,7 +33,6 @@ def op_by_op(gm: torch.fx.GraphModule, sources: Sequence[Source] = ()) -> Boxed:
         results = gm(*inputs)
         return [_laid_out(result, layout, values) for result, layout in zip(results, layouts, strict=True)]
 
-    call._boxed_call = True  # type: ignore[attr-defined]
     return call
 
 

@@ -17,15 +17,15 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from cuesta.driver.calling import Boxed
-from cuesta.errors import InputError
+from cuesta.driver.calling import Boxed, as_boxed
+from cuesta.errors import ExecutionError, InputError
 from cuesta.frontend.capture.effects import is_effect
 from cuesta.frontend.capture.streams import launches, run_on, stream_of, uses_streams, without_stream
 from cuesta.frontend.fx_passes.users_kernels import target_of
 from cuesta.frontend.graph_key import attribute
-from cuesta.frontend.layouts import laid_out
 from cuesta.frontend.python_steps import is_random, is_view, python_steps, takes_nested_size, writes_argument
 from cuesta.runtime.arguments import missing_memory
+from cuesta.runtime.strides import same_places
 from cuesta.torch_private.dispatch import without_bases
 from cuesta.torch_private.ops import OpOverload, schema_of
 
@@ -218,6 +218,32 @@ class _Splitter:
         return call
 
 
+def laid_out(value: Any, meta: Any, what: str, is_read: bool = True) -> Any:
+    """`value`, or a copy with the strides of `meta` where a tensor's strides differ from those. `what`, for the error
+    message, names where the value comes from.
+
+    Raises ExecutionError where the shape or dtype differs from `meta` and `is_read`. A value that no other node reads
+    is returned as it is: it is eager's result, even where torch traced it wrongly.
+    """
+    if not isinstance(value, torch.Tensor) or not isinstance(meta, torch.Tensor) or not _has_numbers_only(meta):
+        return value
+    if value.is_quantized:  # fake tensors do not have its quantised dtype
+        return value
+    if value.shape != meta.shape or value.dtype != meta.dtype:
+        if not is_read:
+            return value
+        raise ExecutionError(
+            f"{what} gave {value.dtype}{list(value.shape)}; the graph was traced with {meta.dtype}{list(meta.shape)}"
+        )
+    if same_places(value.shape, value.stride(), meta.stride()):
+        return value
+    return torch.empty_strided(meta.shape, meta.stride(), dtype=value.dtype, device=value.device).copy_(value)
+
+
+def _has_numbers_only(meta: torch.Tensor) -> bool:
+    return meta.layout == torch.strided and all(type(n) is int for n in (*meta.shape, *meta.stride()))
+
+
 def _without_base(view: Callable[..., Any]) -> Callable[..., Any]:
     """Runs a view op without recording the base of the result, because results of programs have none either.
 
@@ -301,6 +327,7 @@ def _set_drops(schedule: list[_Step], results: list[Any]) -> None:
 
 
 def _boxed(placeholders: list[Node], schedule: list[_Step], results: list[Any]) -> Boxed:
+    @as_boxed
     def call(args: list[Any]) -> list[Any]:
         values = dict(zip(placeholders, args, strict=True))
         args.clear()
@@ -311,5 +338,4 @@ def _boxed(placeholders: list[Node], schedule: list[_Step], results: list[Any]) 
             values.update(zip(step.gives, step.run(given), strict=True))
         return [values[r] if isinstance(r, Node) else r for r in results]
 
-    call._boxed_call = True  # type: ignore[attr-defined]
     return call

@@ -17,11 +17,7 @@ from cuesta.sizes import assumptions
 
 
 def plan(
-    gm: torch.fx.GraphModule,
-    kind: str,
-    options: Options,
-    report: GraphReport,
-    donated: Sequence[int] | None = None,
+    gm: torch.fx.GraphModule, kind: str, options: Options, report: GraphReport, donated: Sequence[int] | None = None
 ) -> None:
     """Fills `report` with the kernels, the calls and the memory of a functional ATen graph's program.
 

@@ -13,8 +13,9 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.fx import GraphModule, Node
 
-from cuesta.driver.calling import Boxed
+from cuesta.driver.calling import Boxed, as_boxed
 from cuesta.frontend.attention.specialised_masks import prove_masks
 from cuesta.frontend.capture.aliased_outputs import keep_aliases
 from cuesta.frontend.graph_key import attribute
@@ -29,7 +30,7 @@ from cuesta.torch_private.symbolic_shapes import ShapeEnv
 KEPT_PROGRAMS = 32
 
 
-def is_symbolic(gm: torch.fx.GraphModule) -> bool:
+def is_symbolic(gm: GraphModule) -> bool:
     """Whether any argument of the graph has a size or value that is not a number."""
     for node in gm.graph.find_nodes(op="placeholder"):
         value = node.meta.get("val")
@@ -41,19 +42,17 @@ def is_symbolic(gm: torch.fx.GraphModule) -> bool:
     return False
 
 
-def specialised(
-    gm: torch.fx.GraphModule, sets: SetsOfSizes, compile_static: Callable[[torch.fx.GraphModule], Boxed]
-) -> Boxed:
+def specialised(gm: GraphModule, sets: SetsOfSizes, compile_static: Callable[[GraphModule], Boxed]) -> Boxed:
     """A boxed callable that compiles `gm` for each new set of sizes; `sets` counts them."""
     programs = _Programs(sets)
 
+    @as_boxed
     def call(args: list[Any]) -> list[Any]:
         key = tuple((tuple(a.shape), a.stride()) if isinstance(a, torch.Tensor) else a for a in args)
         # A local variable keeps the program alive while it runs, even if another thread drops it meanwhile.
         program = programs.get(key, lambda: compile_static(_with_numbers(gm, args)))
         return program(args)
 
-    call._boxed_call = True  # type: ignore[attr-defined]
     return call
 
 
@@ -96,7 +95,7 @@ class _Programs:
         del dropped  # outside the lock: freeing may take a while
 
 
-def _with_numbers(gm: torch.fx.GraphModule, args: list[Any]) -> torch.fx.GraphModule:
+def _with_numbers(gm: GraphModule, args: list[Any]) -> GraphModule:
     """The graph retraced for arguments of these sizes.
 
     It runs node by node on fake tensors. Tracing it would patch nn.Module's methods meanwhile, which other threads may
@@ -105,9 +104,9 @@ def _with_numbers(gm: torch.fx.GraphModule, args: list[Any]) -> torch.fx.GraphMo
     mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv())
     mode.cache_enabled = False  # the cache is shared by the whole process, and would grow with every set of sizes
     graph = torch.fx.Graph()
-    values: dict[torch.fx.Node, Any] = {}
+    values: dict[Node, Any] = {}
     #: node → its copy, or its value if that is not a tensor
-    copies: dict[torch.fx.Node, Any] = {}
+    copies: dict[Node, Any] = {}
     given = iter(args)
     with mode, torch.no_grad():
         for node in gm.graph.nodes:

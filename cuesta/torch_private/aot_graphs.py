@@ -5,26 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from torch._functorch._aot_autograd.descriptors import (
-    InputMutationAOTOutput,
-    SavedForBackwardsAOTOutput,
-    SavedForBackwardsNoVcCheckAOTOutput,
-)
-from torch._functorch._aot_autograd.schemas import OutputType
+# Describes a result that AOTAutograd copies into an argument. Without it, a backward graph may read an argument that
+# was written in between.
+from torch._functorch._aot_autograd.descriptors import InputMutationAOTOutput as InputMutationAOTOutput
 
-__all__ = [
-    # Describes a result that AOTAutograd copies into an argument. Without it, a backward graph may read an argument
-    # that was written in between.
-    "InputMutationAOTOutput",
-    # How a result relates to the arguments. Without it, a result that is a view of an argument that the graph
-    # writes does not share its memory.
-    "OutputType",
-    # Describe results that are saved for the backward graph. Without them, a saved result that ATen leaves undefined
-    # reaches a program, instead of an error that says what to do.
-    "SavedForBackwardsAOTOutput",
-    "SavedForBackwardsNoVcCheckAOTOutput",
-    "make_boxed_func",
-]
+# Describe results that are saved for the backward graph. Without them, a saved result that ATen leaves undefined
+# reaches a program, instead of an error that says what to do.
+from torch._functorch._aot_autograd.descriptors import SavedForBackwardsAOTOutput as SavedForBackwardsAOTOutput
+from torch._functorch._aot_autograd.descriptors import (
+    SavedForBackwardsNoVcCheckAOTOutput as SavedForBackwardsNoVcCheckAOTOutput,
+)
+
+# How a result relates to the arguments. Without it, a result that is a view of an argument that the graph writes does
+# not share its memory.
+from torch._functorch._aot_autograd.schemas import OutputType as OutputType
 
 
 def make_boxed_func(function: Callable[..., Any]) -> Callable[[list[Any]], Any]:

@@ -7,22 +7,14 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
-__all__ = [
-    "DisableTorchDispatch",
-    "DisableTorchFunctionSubclass",
-    # The base of modes that see each call of an op; documented by torch, but with no public path. Without it, masks of
-    # attention are not evaluated, and the fuzzer's rounding errors and the benchmark's costs are unknown.
-    "TorchDispatchMode",
-    # A context without any mode, fake tensors' included. Without it, nothing can be computed or measured while a graph
-    # is compiled.
-    "disable_current_modes",
-    "is_in_backward",
-    "without_bases",
-    "without_onednn",
-]
+# The base of modes that see each call of an op; documented by torch, but with no public path. Without it, masks of
+# attention are not evaluated, and the fuzzer's rounding errors and the benchmark's costs are unknown.
+from torch.utils._python_dispatch import TorchDispatchMode as TorchDispatchMode
+from torch.utils._python_dispatch import _disable_current_modes
 
+#: A context without any mode, fake tensors' included. Without it, nothing can be computed or measured while a graph is
+#: compiled.
 disable_current_modes: Callable[[], AbstractContextManager[Any]] = _disable_current_modes
 
 #: The dispatch keys that record the base of a view.

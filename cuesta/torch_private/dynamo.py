@@ -6,43 +6,46 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch._dynamo import mark_dynamic, mark_static_address, maybe_mark_dynamic, register_backend
-from torch._dynamo.backends.registry import lookup_backend
+
+# Make a size dynamic, or an address static, in the next trace. Without them, models and fuzzed programs are not
+# checked with symbolic sizes and with static arguments.
+from torch._dynamo import mark_dynamic as mark_dynamic
+from torch._dynamo import mark_static_address as mark_static_address
+from torch._dynamo import maybe_mark_dynamic as maybe_mark_dynamic
+
+# Names a backend. Without it, tools in a checkout that is not installed cannot pass "cuesta" to torch.compile.
+from torch._dynamo import register_backend as register_backend
+
+# Name → backend of torch.compile. Without it, the fuzzer cannot wrap a backend that is given by name.
+from torch._dynamo.backends.registry import lookup_backend as lookup_backend
 from torch._dynamo.callback import callback_handler, on_compile_end, on_compile_start
 from torch._dynamo.eval_frame import OptimizeContext, innermost_backend
-from torch._dynamo.exc import BackendCompilerFailed, TensorifyScalarRestartAnalysis, TorchDynamoException
-from torch._dynamo.source import RandomValueSource
-from torch._dynamo.utils import compilation_time_metrics, counters, flatten_graph_inputs, graph_break_reasons
 
-__all__ = [
-    # What a backend's exception is wrapped in. Without it, op_coverage takes Dynamo's failures for cuesta's.
-    "BackendCompilerFailed",
-    # Where Dynamo knows a number from: here a call of Python's random. Without it, a program misreads such
-    # numbers: Dynamo traces the default dtype and passes f64.
-    "RandomValueSource",
-    # Raised to have Dynamo trace again: no failure. Without it, the counter of failures counts it.
-    "TensorifyScalarRestartAnalysis",
-    # Dynamo's own failures. Without it, op_coverage stops at what Dynamo cannot trace.
-    "TorchDynamoException",
-    # Function of torch's → the seconds of its calls. Without it, the benchmark's compile times are not by part.
-    "compilation_time_metrics",
-    # torch's counts of graphs and breaks. Without it, torch's tools count no graph of cuesta's.
-    "counters",
-    # (graph, inputs, compile) → a function that takes nested inputs. Without it, graphs with lists among their inputs,
-    # as compiled autograd makes, are refused.
-    "flatten_graph_inputs",
-    # The graph breaks since the process began. Without it, an audit names none.
-    "graph_break_reasons",
-    # Name → backend of torch.compile. Without it, the fuzzer cannot wrap a backend that is given by name.
-    "lookup_backend",
-    # Make a size dynamic, or an address static, in the next trace. Without them, models and fuzzed programs are not
-    # checked with symbolic sizes and with static arguments.
-    "mark_dynamic",
-    "mark_static_address",
-    "maybe_mark_dynamic",
-    # Names a backend. Without it, tools in a checkout that is not installed cannot pass "cuesta" to torch.compile.
-    "register_backend",
-]
+# What a backend's exception is wrapped in. Without it, op_coverage takes Dynamo's failures for cuesta's.
+from torch._dynamo.exc import BackendCompilerFailed as BackendCompilerFailed
+
+# Raised to have Dynamo trace again: no failure. Without it, the counter of failures counts it.
+from torch._dynamo.exc import TensorifyScalarRestartAnalysis as TensorifyScalarRestartAnalysis
+
+# Dynamo's own failures. Without it, op_coverage stops at what Dynamo cannot trace.
+from torch._dynamo.exc import TorchDynamoException as TorchDynamoException
+
+# Where Dynamo knows a number from: here a call of Python's random. Without it, a program misreads such numbers:
+# Dynamo traces the default dtype and passes f64.
+from torch._dynamo.source import RandomValueSource as RandomValueSource
+
+# Function of torch's → the seconds of its calls. Without it, the benchmark's compile times are not by part.
+from torch._dynamo.utils import compilation_time_metrics as compilation_time_metrics
+
+# torch's counts of graphs and breaks. Without it, torch's tools count no graph of cuesta's.
+from torch._dynamo.utils import counters as counters
+
+# (graph, inputs, compile) → a function that takes nested inputs. Without it, graphs with lists among their inputs, as
+# compiled autograd makes, are refused.
+from torch._dynamo.utils import flatten_graph_inputs as flatten_graph_inputs
+
+# The graph breaks since the process began. Without it, an audit names none.
+from torch._dynamo.utils import graph_break_reasons as graph_break_reasons
 
 
 def call_around_compiles(begin: Callable[[Any], None], end: Callable[[Any], None]) -> None:

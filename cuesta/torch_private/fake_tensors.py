@@ -4,35 +4,29 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch._guards import TracingContext, detect_fake_mode
-from torch._subclasses.fake_tensor import (
-    DataDependentOutputException,
-    DynamicOutputShapeException,
-    FakeCopyMode,
-    FakeTensor,
-    FakeTensorMode,
-    unset_fake_temporarily,
-)
+from torch._guards import TracingContext
 
-__all__ = [
-    # Raised where a trace asks for a value, and where values decide a size. Without them, an audit cannot tell a model
-    # that has to be run on copies from one that fails.
-    "DataDependentOutputException",
-    "DynamicOutputShapeException",
-    # Makes copy.deepcopy of a module give fake parameters. Without it, an audit doubles the model's memory.
-    "FakeCopyMode",
-    # What arguments are while a graph is compiled. Without it, a program of a call with fake tensors is run, and reads
-    # memory that is not there.
-    "FakeTensor",
-    # Makes fake tensors. Without it, nothing is traced without computing: audit, compile_for, a graph for given sizes.
-    "FakeTensorMode",
-    # The mode of the fake tensors among values, or None. Without it, an audit takes fake tensors for real ones.
-    "detect_fake_mode",
-    "forward_metadata",
-    # A context in which tensors are real. Without it, constant masks of attention are not evaluated, so that those
-    # that are causal, or say nothing, are read.
-    "unset_fake_temporarily",
-]
+# The mode of the fake tensors among values, or None. Without it, an audit takes fake tensors for real ones.
+from torch._guards import detect_fake_mode as detect_fake_mode
+
+# Raised where a trace asks for a value, and where values decide a size. Without them, an audit cannot tell a model
+# that has to be run on copies from one that fails.
+from torch._subclasses.fake_tensor import DataDependentOutputException as DataDependentOutputException
+from torch._subclasses.fake_tensor import DynamicOutputShapeException as DynamicOutputShapeException
+
+# Makes copy.deepcopy of a module give fake parameters. Without it, an audit doubles the model's memory.
+from torch._subclasses.fake_tensor import FakeCopyMode as FakeCopyMode
+
+# What arguments are while a graph is compiled. Without it, a program of a call with fake tensors is run, and reads
+# memory that is not there.
+from torch._subclasses.fake_tensor import FakeTensor as FakeTensor
+
+# Makes fake tensors. Without it, nothing is traced without computing: audit, compile_for, a graph for given sizes.
+from torch._subclasses.fake_tensor import FakeTensorMode as FakeTensorMode
+
+# A context in which tensors are real. Without it, constant masks of attention are not evaluated, so that those that
+# are causal, or say nothing, are read.
+from torch._subclasses.fake_tensor import unset_fake_temporarily as unset_fake_temporarily
 
 
 def forward_metadata() -> Any:

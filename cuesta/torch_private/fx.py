@@ -1,15 +1,11 @@
 """FX graphs: modules that write their code late, and erased nodes. Loaded with torch."""
 
 import torch
-from torch.fx._lazy_graph_module import _LazyGraphModule as LazyGraphModule
+from torch.fx._lazy_graph_module import _LazyGraphModule
 
-__all__ = [
-    # A graph module that generates its Python code only when that is read. Without it, each change and each copy of a
-    # graph generates the code of all nodes.
-    "LazyGraphModule",
-    "chooses_attention",
-    "is_erased",
-]
+#: A graph module that generates its Python code only when that is read. Without it, each change and each copy of a
+#: graph generates the code of all nodes.
+LazyGraphModule = _LazyGraphModule
 
 
 def is_erased(node: torch.fx.Node) -> bool:

@@ -14,16 +14,9 @@ from typing import Any
 from unittest import mock
 
 from torch._inductor import codecache
-from torch._inductor.output_code import OutputCode
 
-__all__ = [
-    # The base of what AOTAutograd's cache keeps and loads. Without it, a warm process runs AOTAutograd again.
-    "OutputCode",
-    "files_of_torchs_log",
-    "key_of_sources",
-    "keys_without_inductors",
-    "missing_compiler",
-]
+# The base of what AOTAutograd's cache keeps and loads. Without it, a warm process runs AOTAutograd again.
+from torch._inductor.output_code import OutputCode as OutputCode
 
 #: Names in torch's module → their replacements while a key is made. Not every version of torch has all of them.
 _INDUCTORS_OWN: dict[str, Any] = {

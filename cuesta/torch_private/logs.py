@@ -8,30 +8,20 @@ from __future__ import annotations
 import logging
 
 import torch
-from torch._C._autograd import DeviceType
-from torch._logging._internal import (
-    _setup_handlers,
-    getArtifactLogger,
-    log_state,
-    trace_log,
-    trace_structured,
-)
-from torch.autograd import profiler
 
-__all__ = [
-    # Where an event of the profiler ran. Without it, the benchmark cannot tell kernels from what launches them.
-    "DeviceType",
-    "RecordFunctionFast",
-    # (module, artifact) → a logger that TORCH_LOGS=artifact enables.
-    "getArtifactLogger",
-    "is_artifact_wanted",
-    "is_profiling",
-    "print_as_torch",
-    # The logger of TORCH_TRACE: it has handlers if a trace is written.
-    "trace_log",
-    # Writes an artifact that tlparse shows.
-    "trace_structured",
-]
+# Where an event of the profiler ran. Without it, the benchmark cannot tell kernels from what launches them.
+from torch._C._autograd import DeviceType as DeviceType
+from torch._logging._internal import _setup_handlers, log_state
+
+# (module, artifact) → a logger that TORCH_LOGS=artifact enables.
+from torch._logging._internal import getArtifactLogger as getArtifactLogger
+
+# The logger of TORCH_TRACE: it has handlers if a trace is written.
+from torch._logging._internal import trace_log as trace_log
+
+# Writes an artifact that tlparse shows.
+from torch._logging._internal import trace_structured as trace_structured
+from torch.autograd import profiler
 
 #: (name) → a context that is an event of the profiler, written in C++ for what runs in each call; the public one is
 #: torch.profiler.record_function. Without it, profiles show no compiled graphs.

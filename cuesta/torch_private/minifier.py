@@ -8,34 +8,29 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from torch._dynamo.debug_utils import (
-    AccuracyError,
-    cast_to_fp64,
-    get_minifier_repro_path,
-    helper_for_dump_minify,
-    minifier_dir,
-)
-from torch._dynamo.repro.after_aot import repro_common, save_graph_repro
-from torch._dynamo.utils import same
+# Raised where compiled results are not eager's; the minifier knows it by this type.
+from torch._dynamo.debug_utils import AccuracyError as AccuracyError
 
-__all__ = [
-    # Raised where compiled results are not eager's; the minifier knows it by this type.
-    "AccuracyError",
-    # (graph, inputs) → both in float64, to tell which result is closer.
-    "cast_to_fp64",
-    # Where the minified graph is written, and where scripts are.
-    "get_minifier_repro_path",
-    # Writes a script that minifies.
-    "helper_for_dump_minify",
-    "minifier_dir",
-    "minify",
-    # Reads what a script was given.
-    "repro_common",
-    # Whether results are equal within the minifier's tolerances.
-    "same",
-    # Writes a script that repeats a failure.
-    "save_graph_repro",
-]
+# (graph, inputs) → both in float64, to tell which result is closer.
+from torch._dynamo.debug_utils import cast_to_fp64 as cast_to_fp64
+
+# Where the minified graph is written.
+from torch._dynamo.debug_utils import get_minifier_repro_path as get_minifier_repro_path
+
+# Writes a script that minifies.
+from torch._dynamo.debug_utils import helper_for_dump_minify as helper_for_dump_minify
+
+# Where scripts are.
+from torch._dynamo.debug_utils import minifier_dir as minifier_dir
+
+# Reads what a script was given.
+from torch._dynamo.repro.after_aot import repro_common as repro_common
+
+# Writes a script that repeats a failure.
+from torch._dynamo.repro.after_aot import save_graph_repro as save_graph_repro
+
+# Whether results are equal within the minifier's tolerances.
+from torch._dynamo.utils import same as same
 
 
 def minify(gm: Any, inputs: Any, **arguments: Any) -> Any:

@@ -6,20 +6,19 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket, _OpNamespace
 
-__all__ = [
-    # The type of steps such as cond and users' Triton kernels. Without it, equal calls are merged although they may
-    # write to their arguments, and a report does not say why they run in Python.
-    "HigherOrderOperator",
-    # torch.ops.aten. Without it torch.ops.cuesta cannot be filled on demand, and an artefact's calls are not checked.
-    "OpNamespace",
-    # torch.ops.aten.add.Tensor: the target of each node of an ATen graph. Without it no graph is imported.
-    "OpOverload",
-    # torch.ops.aten.add. Without it an artefact's calls into ATen are not checked.
-    "OpOverloadPacket",
-]
+# The type of steps such as cond and users' Triton kernels. Without it, equal calls are merged although they may write
+# to their arguments, and a report does not say why they run in Python.
+from torch._ops import HigherOrderOperator as HigherOrderOperator
 
+# torch.ops.aten.add.Tensor: the target of each node of an ATen graph. Without it no graph is imported.
+from torch._ops import OpOverload as OpOverload
+
+# torch.ops.aten.add. Without it an artefact's calls into ATen are not checked.
+from torch._ops import OpOverloadPacket as OpOverloadPacket
+from torch._ops import _OpNamespace
+
+#: torch.ops.aten. Without it torch.ops.cuesta cannot be filled on demand, and an artefact's calls are not checked.
 OpNamespace = _OpNamespace
 
 

@@ -7,14 +7,9 @@ from typing import Any
 from unittest import mock
 
 from torch._functorch import partitioners
-from torch._functorch.partitioners import min_cut_rematerialization_partition
 
-__all__ = [
-    "default_ops",
-    # (joint graph, inputs, …) → forward and backward graph. Without it, no training step is compiled.
-    "min_cut_rematerialization_partition",
-    "with_ops",
-]
+# (joint graph, inputs, …) → forward and backward graph. Without it, no training step is compiled.
+from torch._functorch.partitioners import min_cut_rematerialization_partition as min_cut_rematerialization_partition
 
 
 def default_ops() -> Any:

@@ -4,13 +4,11 @@ Without it, cuesta's graphs are not among the bytes that torch.compiler.save_cac
 on another machine compiles anew.
 """
 
-from torch.compiler._cache import CacheArtifact, CacheArtifactFactory, CacheArtifactManager
+# The base of a kind of artifact.
+from torch.compiler._cache import CacheArtifact as CacheArtifact
 
-__all__ = [
-    # The base of a kind of artifact.
-    "CacheArtifact",
-    # Makes artifacts of registered kinds from bytes.
-    "CacheArtifactFactory",
-    # Records the artifacts of this process.
-    "CacheArtifactManager",
-]
+# Makes artifacts of registered kinds from bytes.
+from torch.compiler._cache import CacheArtifactFactory as CacheArtifactFactory
+
+# Records the artifacts of this process.
+from torch.compiler._cache import CacheArtifactManager as CacheArtifactManager

@@ -64,6 +64,11 @@ def storage_key(tensor: Tensor) -> int:
     return address(tensor.untyped_storage())
 
 
+def memory_of(value: object) -> int | None:
+    """The storage_key of a strided tensor; None for any other value."""
+    return storage_key(value) if isinstance(value, Tensor) and value.layout == torch.strided else None
+
+
 def overlap(a: Tensor, b: Tensor) -> bool:
     """Whether two tensors share an element. Without it, interleaved views of one memory, such as a matrix's even
     and odd columns, count as overlapping."""

@@ -9,12 +9,10 @@ import torch
 
 # Otherwise the import would forbid setting torch.backends' flags from then on, as torch's own tests want.
 with torch.backends.__allow_nonbracketed_mutation():
-    from torch.testing._internal import common_methods_invocations as invocations
-    from torch.testing._internal.common_utils import noncontiguous_like
-
-__all__ = [
     # The module with the list of OpInfos, op_db.
-    "invocations",
+    from torch.testing._internal import common_methods_invocations
+
     # A copy with a gap beside each element, filled with NaN or another filler.
-    "noncontiguous_like",
-]
+    from torch.testing._internal.common_utils import noncontiguous_like as noncontiguous_like
+
+invocations = common_methods_invocations

@@ -1,87 +1,9 @@
 """Defines the tt dialect: Triton IR, built and verified here, compiled by Triton, run by the interpreter without a GPU.
 
-`ops` lists the rows and builders, `types` the types, `upstream` which other ops a kernel may hold; the
-`rules` verify ops; `text` writes what Triton reads.
+`ops` lists the rows and builders, `types` the types; both are this package's names. The `rules` verify ops, and say
+which upstream ops a kernel may hold; `text` writes what Triton reads.
 """
 
-from cuesta.dialects.tt import rules, shape_rules, value_rules  # they register the verifiers
-from cuesta.dialects.tt.ops import (
-    addptr,
-    atomic_rmw,
-    bitcast,
-    broadcast,
-    cat,
-    constant,
-    dot,
-    expand_dims,
-    extern_elementwise,
-    full,
-    func,
-    get_num_programs,
-    get_program_id,
-    join,
-    load,
-    make_range,
-    mulhiui,
-    precise_divf,
-    precise_sqrt,
-    reduce,
-    reshape,
-    return_,
-    scan,
-    splat,
-    split,
-    store,
-    trans,
-    unsplat,
-)
-from cuesta.dialects.tt.types import (
-    block_type,
-    element_of,
-    is_block,
-    is_pointer,
-    pointee,
-    pointer_type,
-    shape_of,
-)
-
-__all__ = [
-    "addptr",
-    "atomic_rmw",
-    "bitcast",
-    "block_type",
-    "broadcast",
-    "cat",
-    "constant",
-    "dot",
-    "element_of",
-    "expand_dims",
-    "extern_elementwise",
-    "full",
-    "func",
-    "get_num_programs",
-    "get_program_id",
-    "is_block",
-    "is_pointer",
-    "join",
-    "load",
-    "make_range",
-    "mulhiui",
-    "pointee",
-    "pointer_type",
-    "precise_divf",
-    "precise_sqrt",
-    "reduce",
-    "reshape",
-    "return_",
-    "rules",
-    "scan",
-    "shape_of",
-    "shape_rules",
-    "splat",
-    "split",
-    "store",
-    "trans",
-    "unsplat",
-    "value_rules",
-]
+from cuesta.dialects.tt import rules, shape_rules, value_rules  # noqa: F401  they register the verifiers
+from cuesta.dialects.tt.ops import *  # noqa: F403
+from cuesta.dialects.tt.types import *  # noqa: F403

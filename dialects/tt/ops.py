@@ -4,7 +4,7 @@ A builder makes its op at the current insertion point and location, and infers t
 
     func(name, argument_types, arg_attrs=(), *, grid, warps, stages) → (operation, entry block)
     return_()
-    get_program_id(axis) → i32              get_num_programs(axis) → i32
+    get_program_id(axis) → i32
     make_range(start, end) → tensor<Nxi32>
     constant(number, element) → scalar      full(shape, element, number) → block (a scalar for ())
     splat(value, shape)                     unsplat(block)
@@ -12,15 +12,15 @@ A builder makes its op at the current insertion point and location, and infers t
     reshape(value, shape, allow_reorder=False)
     trans(value, order)
     addptr(pointer, offset)
-    load(pointer, mask=None, other=None, *, cache="none", evict="normal", volatile=False)
-    store(pointer, value, mask=None, *, cache="none", evict="normal")
+    load(pointer, mask=None, other=None)
+    store(pointer, value, mask=None)
     reduce(operands, axis, combine) → [values]
     scan(operands, axis, combine, reverse=False) → [values]
-    extern_elementwise(operands, result_type, symbol, pure=True)
-    precise_sqrt(x)    precise_divf(x, y)    mulhiui(x, y)    bitcast(x, element)
-    atomic_rmw(kind, pointer, value, mask=None, *, sem="relaxed", scope="gpu") → old value
+    extern_elementwise(operands, result_type, symbol)
+    precise_sqrt(x)    precise_divf(x, y)    bitcast(x, element)
+    atomic_rmw(kind, pointer, value, mask=None) → old value
     dot(a, b, c, precision="ieee")
-    cat(a, b)    join(a, b)    split(x) → (a, b)
+    split(x) → (a, b)
 
 `combine` takes the accumulated values, then as many new values, and returns the combined values (one value or
 a sequence). `other` of a load may be a number. Types come from `types.py`: pointer_type("f32"),
@@ -45,18 +45,7 @@ Combiner = Callable[..., ir.Value | Sequence[ir.Value]]
 
 CACHE = {"none": 1, "ca": 2, "cg": 3, "wb": 4, "cs": 5, "wt": 6, "cv": 7}
 EVICT = {"normal": 1, "first": 2, "last": 3}
-ATOMIC = {
-    "and": 1,
-    "or": 2,
-    "xor": 3,
-    "add": 4,
-    "fadd": 5,
-    "max": 6,
-    "min": 7,
-    "umax": 8,
-    "umin": 9,
-    "exch": 10,
-}
+ATOMIC = {"and": 1, "or": 2, "xor": 3, "add": 4, "fadd": 5, "max": 6, "min": 7, "umax": 8, "umin": 9, "exch": 10}
 SEM = {"relaxed": 1, "acquire": 2, "release": 3, "acq_rel": 4}
 SCOPE = {"gpu": 1, "cta": 2, "sys": 3}
 PRECISION = {"tf32": 0, "tf32x3": 1, "ieee": 2}
@@ -68,7 +57,6 @@ _INTEGER, _BOOL, _TEXT = ir.IntegerAttr, ir.BoolAttr, ir.StringAttr
 FUNC = OpenOp("tt.func", {"sym_name": _TEXT, "function_type": ir.TypeAttr, "arg_attrs": ir.ArrayAttr})
 RETURN = OpenOp("tt.return")
 GET_PROGRAM_ID = OpenOp("tt.get_program_id", {"axis": _INTEGER})
-GET_NUM_PROGRAMS = OpenOp("tt.get_num_programs", {"axis": _INTEGER})
 #: start, start + 1, …, end - 1.
 MAKE_RANGE = OpenOp("tt.make_range", {"start": _INTEGER, "end": _INTEGER})
 SPLAT = OpenOp("tt.splat")
@@ -103,15 +91,10 @@ EXTERN_ELEMENTWISE = OpenOp(
 #: Rounded to nearest; the ops of arith and math may be approximate on a GPU.
 PRECISE_SQRT = OpenOp("tt.precise_sqrt")
 PRECISE_DIVF = OpenOp("tt.precise_divf")
-#: The high half of the product of two unsigned integers.
-MULHIUI = OpenOp("tt.mulhiui")
 BITCAST = OpenOp("tt.bitcast")
 ATOMIC_RMW = OpenOp("tt.atomic_rmw", {"atomic_rmw_op": _INTEGER, "sem": _INTEGER, "scope": _INTEGER})
 DOT = OpenOp("tt.dot", {"inputPrecision": _INTEGER, "maxNumImpreciseAcc": _INTEGER})
-#: Concatenates two blocks; Triton chooses the order of the elements.
-CAT = OpenOp("tt.cat")
-#: Stack two blocks along a new last dim, of size 2, and split such a block.
-JOIN = OpenOp("tt.join")
+#: Splits a block along its last dim, of size 2.
 SPLIT = OpenOp("tt.split")
 
 
@@ -149,10 +132,6 @@ def return_() -> None:
 
 def get_program_id(axis: int) -> ir.Value:
     return GET_PROGRAM_ID([], [element("i32")], axis=_i32(axis)).result
-
-
-def get_num_programs(axis: int) -> ir.Value:
-    return GET_NUM_PROGRAMS([], [element("i32")], axis=_i32(axis)).result
 
 
 def make_range(start: int, end: int) -> ir.Value:
@@ -215,15 +194,7 @@ def addptr(pointer: ir.Value, offset: ir.Value) -> ir.Value:
     return ADDPTR([pointer, offset], [pointer.type]).result
 
 
-def load(
-    pointer: ir.Value,
-    mask: ir.Value | None = None,
-    other: ir.Value | float | None = None,
-    *,
-    cache: str = "none",
-    evict: str = "normal",
-    volatile: bool = False,
-) -> ir.Value:
+def load(pointer: ir.Value, mask: ir.Value | None = None, other: ir.Value | float | None = None) -> ir.Value:
     """Loads through `pointer`. Where `mask` is false, the result is `other`, or undefined without `other`."""
     kind = loaded_type(pointer)
     if isinstance(other, (int, float)):
@@ -234,19 +205,17 @@ def load(
         [kind],
         operandSegmentSizes=ir.DenseI32ArrayAttr.get([1, int(mask is not None), int(other is not None)]),
         boundaryCheck=ir.DenseI32ArrayAttr.get([]),
-        cache=_i32(CACHE[cache]),
-        evict=_i32(EVICT[evict]),
-        isVolatile=ir.BoolAttr.get(volatile),
+        cache=_i32(CACHE["none"]),
+        evict=_i32(EVICT["normal"]),
+        isVolatile=ir.BoolAttr.get(False),
     ).result
 
 
-def store(
-    pointer: ir.Value, value: ir.Value, mask: ir.Value | None = None, *, cache: str = "none", evict: str = "normal"
-) -> None:
+def store(pointer: ir.Value, value: ir.Value, mask: ir.Value | None = None) -> None:
     """Writes `value` where `mask` is true, or everywhere."""
     given = [pointer, value] if mask is None else [pointer, value, mask]
     empty = ir.DenseI32ArrayAttr.get([])
-    STORE(given, [], boundaryCheck=empty, cache=_i32(CACHE[cache]), evict=_i32(EVICT[evict]))
+    STORE(given, [], boundaryCheck=empty, cache=_i32(CACHE["none"]), evict=_i32(EVICT["normal"]))
 
 
 def reduce(operands: Sequence[ir.Value], axis: int, combine: Combiner) -> list[ir.Value]:
@@ -266,7 +235,7 @@ def scan(operands: Sequence[ir.Value], axis: int, combine: Combiner, reverse: bo
     return list(op.results)
 
 
-def extern_elementwise(operands: Sequence[ir.Value], result_type: ir.Type, symbol: str, pure: bool = True) -> ir.Value:
+def extern_elementwise(operands: Sequence[ir.Value], result_type: ir.Type, symbol: str) -> ir.Value:
     """`symbol` (such as __nv_tanhf) of the device library that Triton links on its own."""
     empty = ir.StringAttr.get("")
     return EXTERN_ELEMENTWISE(
@@ -274,7 +243,7 @@ def extern_elementwise(operands: Sequence[ir.Value], result_type: ir.Type, symbo
         [result_type],
         libname=empty,
         libpath=empty,
-        pure=ir.BoolAttr.get(pure),
+        pure=ir.BoolAttr.get(True),
         symbol=ir.StringAttr.get(symbol),
     ).result
 
@@ -287,43 +256,21 @@ def precise_divf(x: ir.Value, y: ir.Value) -> ir.Value:
     return PRECISE_DIVF([x, y], [x.type]).result
 
 
-def mulhiui(x: ir.Value, y: ir.Value) -> ir.Value:
-    return MULHIUI([x, y], [x.type]).result
-
-
 def bitcast(x: ir.Value, to: str | ir.Type) -> ir.Value:
     """The same bits as another element type of the same width."""
     return BITCAST([x], [block_type(shape_of(x), to)]).result
 
 
-def atomic_rmw(
-    kind: str,
-    pointer: ir.Value,
-    value: ir.Value,
-    mask: ir.Value | None = None,
-    *,
-    sem: str = "relaxed",
-    scope: str = "gpu",
-) -> ir.Value:
-    """Combines `value` into memory and returns the old value. `kind`: a key of ATOMIC."""
+def atomic_rmw(kind: str, pointer: ir.Value, value: ir.Value, mask: ir.Value | None = None) -> ir.Value:
+    """Combines `value` into memory, in any order, and returns the old value. `kind`: a key of ATOMIC."""
     given = [pointer, value] if mask is None else [pointer, value, mask]
-    numbers = {"atomic_rmw_op": _i32(ATOMIC[kind]), "sem": _i32(SEM[sem]), "scope": _i32(SCOPE[scope])}
+    numbers = {"atomic_rmw_op": _i32(ATOMIC[kind]), "sem": _i32(SEM["relaxed"]), "scope": _i32(SCOPE["gpu"])}
     return ATOMIC_RMW(given, [value.type], **numbers).result
 
 
 def dot(a: ir.Value, b: ir.Value, c: ir.Value, precision: str = "ieee") -> ir.Value:
     """a @ b + c in the type of `c`. `precision`, of f32 operands: a key of PRECISION."""
     return DOT([a, b, c], [c.type], inputPrecision=_i32(PRECISION[precision]), maxNumImpreciseAcc=_i32(0)).result
-
-
-def cat(a: ir.Value, b: ir.Value) -> ir.Value:
-    """One block of both, along dim 0; Triton may reorder the elements."""
-    first, *rest = shape_of(a)
-    return CAT([a, b], [block_type([2 * first, *rest], element_of(a))]).result
-
-
-def join(a: ir.Value, b: ir.Value) -> ir.Value:
-    return JOIN([a, b], [block_type([*shape_of(a), 2], element_of(a))]).result
 
 
 def split(x: ir.Value) -> tuple[ir.Value, ir.Value]:

@@ -72,22 +72,6 @@ def _trans(op: ir.Operation) -> str | None:
     return wants(op, block_type([shape[d] for d in order], element_of(op.operands[0])))
 
 
-@rule(ops.CAT, 2)
-def _cat(op: ir.Operation) -> str | None:
-    a, b = op.operands
-    if a.type != b.type or len(shape_of(a)) != 1:
-        return f"takes two blocks of one dim and one type, not {a.type} and {b.type}"
-    return wants(op, block_type((2 * shape_of(a)[0],), element_of(a)))
-
-
-@rule(ops.JOIN, 2)
-def _join(op: ir.Operation) -> str | None:
-    a, b = op.operands
-    if a.type != b.type:
-        return f"takes two values of one type, not {a.type} and {b.type}"
-    return wants(op, block_type([*shape_of(a), 2], element_of(a)))
-
-
 @rule(ops.SPLIT, 1, 2)
 def _split(op: ir.Operation) -> str | None:
     shape = shape_of(op.operands[0])

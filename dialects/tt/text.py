@@ -8,12 +8,11 @@ from cuesta._mlir import ir
 _OURS = "cuesta."
 
 
-def kernel_text(function: ir.Operation, locations: bool = False) -> str:
+def kernel_text(function: ir.Operation) -> str:
     """The module that Triton's parser reads for the tt.func `function`, which is not changed.
 
-    Without locations the text depends on nothing but the computation and the kernel's name, so it can be
-    the key of a cache. With them each op carries the Python line and module path that made it. Triton hands
-    the lines on to profilers, all under the file of the function's own location.
+    It has no locations, so that it depends on nothing but the computation and the kernel's name: it can be the key of a
+    cache.
     """
     with function.location:
         module = ir.Module.create()
@@ -22,7 +21,7 @@ def kernel_text(function: ir.Operation, locations: bool = False) -> str:
         for name in [n for n in copy.attributes if n.startswith(_OURS)]:
             del copy.attributes[name]
         copy.attributes["arg_attrs"] = ir.ArrayAttr.get([_without_ours(a) for a in copy.attributes["arg_attrs"]])
-        return module.operation.get_asm(print_generic_op_form=True, enable_debug_info=locations)
+        return module.operation.get_asm(print_generic_op_form=True)
 
 
 def _without_ours(attributes: ir.DictAttr) -> ir.DictAttr:

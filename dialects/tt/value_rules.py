@@ -13,16 +13,12 @@ def _is_float(x: ir.Value) -> bool:
     return isinstance(element_of(x), ir.FloatType)
 
 
-def _is_integer(x: ir.Value) -> bool:
-    return isinstance(element_of(x), ir.IntegerType)
-
-
 @rule(ops.ADDPTR, 2)
 def _addptr(op: ir.Operation) -> str | None:
     pointer, offset = op.operands
     if not is_pointer(pointer):
         return f"moves pointers, not {pointer.type}"
-    if not _is_integer(offset) or shape_of(offset) != shape_of(pointer):
+    if not isinstance(element_of(offset), ir.IntegerType) or shape_of(offset) != shape_of(pointer):
         return f"moves {pointer.type} by integers of the shape {list(shape_of(pointer))}, not by {offset.type}"
     return wants(op, pointer.type)
 
@@ -36,6 +32,15 @@ def _mask_problem(pointer: ir.Value, mask: ir.Value | None) -> str | None:
         return None
     kind = block_type(shape_of(pointer), ir.IntegerType.get_signless(1))
     return None if mask.type == kind else f"takes a mask of type {kind}, not {mask.type}"
+
+
+def _write_problem(op: ir.Operation, writes: str) -> str | None:
+    """Checks an op that writes a value through a pointer, perhaps under a mask."""
+    pointer, value, *mask = op.operands
+    wrong = _pointer_problem(pointer)
+    if wrong is None and value.type != loaded_type(pointer):
+        wrong = f"{writes} {loaded_type(pointer)} through {pointer.type}, not {value.type}"
+    return wrong or _mask_problem(pointer, mask[0] if mask else None)
 
 
 def _code_problem(op: ir.Operation, name: str, codes: dict[str, int]) -> str | None:
@@ -68,35 +73,22 @@ def _load(op: ir.Operation) -> str | None:
 
 @rule(ops.STORE, (2, 3), 0)
 def _store(op: ir.Operation) -> str | None:
-    pointer, value = op.operands[0], op.operands[1]
-    wrong = _pointer_problem(pointer)
-    if wrong:
-        return wrong
-    if value.type != loaded_type(pointer):
-        return f"stores {loaded_type(pointer)} through {pointer.type}, not {value.type}"
     return (
-        _mask_problem(pointer, op.operands[2] if len(op.operands) == 3 else None)
-        or _code_problem(op, "cache", ops.CACHE)
-        or _code_problem(op, "evict", ops.EVICT)
+        _write_problem(op, "stores") or _code_problem(op, "cache", ops.CACHE) or _code_problem(op, "evict", ops.EVICT)
     )
 
 
 @rule(ops.ATOMIC_RMW, (2, 3))
 def _atomic_rmw(op: ir.Operation) -> str | None:
-    pointer, value = op.operands[0], op.operands[1]
-    wrong = _pointer_problem(pointer)
-    if wrong:
-        return wrong
-    if value.type != loaded_type(pointer):
-        return f"combines {loaded_type(pointer)} through {pointer.type}, not {value.type}"
     wrong = (
-        _mask_problem(pointer, op.operands[2] if len(op.operands) == 3 else None)
+        _write_problem(op, "combines")
         or _code_problem(op, "atomic_rmw_op", ops.ATOMIC)
         or _code_problem(op, "sem", ops.SEM)
         or _code_problem(op, "scope", ops.SCOPE)
     )
     if wrong:
         return wrong
+    value = op.operands[1]
     kind = integer(op, "atomic_rmw_op")
     if kind != ops.ATOMIC["exch"] and _is_float(value) != (kind == ops.ATOMIC["fadd"]):
         return f"combines {'floats by fadd or exch' if _is_float(value) else 'no integers by fadd'}"
@@ -121,14 +113,6 @@ def _same_floats(op: ir.Operation) -> str | None:
 
 rule(ops.PRECISE_SQRT, 1)(_same_floats)
 rule(ops.PRECISE_DIVF, 2)(_same_floats)
-
-
-@rule(ops.MULHIUI, 2)
-def _mulhiui(op: ir.Operation) -> str | None:
-    x, y = op.operands
-    if str(element_of(x)) not in ("i32", "i64") or x.type != y.type:
-        return f"takes i32 or i64 of one shape, not {x.type} and {y.type}"
-    return wants(op, x.type)
 
 
 @rule(ops.BITCAST, 1)

@@ -9,21 +9,16 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
-import torch
-
-from cuesta._mlir import ir
 from cuesta.dialects import types
 from cuesta.dialects.cuesta import reduction
-from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.graph_builder import GraphBuilder, Value
 from cuesta.dialects.types import opmath, shape_of, spelling_of
-from cuesta.frontend.aten.pointwise import joined, refuse_integers, result_spelling
-from cuesta.frontend.aten.pooling import MOST_PLACES, has_vectors_of_channels, pool_rank, to_positions, window
+from cuesta.frontend.aten.pointwise import joined, refuse_integers
+from cuesta.frontend.aten.pooling import MOST_PLACES, beats, has_vectors_of_channels, pool_rank, window
+from cuesta.frontend.call import Call
 from cuesta.frontend.rules import Decline, imports
 from cuesta.sizes import Number, Size
-
-Value: TypeAlias = ir.Value
 
 
 @dataclass(frozen=True)
@@ -53,10 +48,10 @@ class Parts:
         return b.pointwise("sub", end, self.starts(b))
 
 
-def _parts(node: torch.fx.Node, sizes: Sequence[Number], counts: Sequence[Number]) -> list[Parts]:
+def _parts(b: Call, sizes: Sequence[Number], counts: Sequence[Number]) -> list[Parts]:
     """The parts along each dim. Declines symbolic sizes, and channels_last images on a CPU, of which ATen reads vectors
     of channels (measured: up to twice as fast)."""
-    image = node.args[0].meta["val"]  # type: ignore[union-attr]
+    image = b.given(0)
     if image.device.type == "cpu" and image.dim() == 4 and has_vectors_of_channels(image):
         raise Decline("channels_last image with uneven pooling windows: ATen vectorises over the channels")
     found = []
@@ -115,24 +110,24 @@ def _in_blocks(b: GraphBuilder, x: Value, counts: Sequence[Number]) -> tuple[Val
 
 
 @imports("_adaptive_avg_pool2d", "_adaptive_avg_pool3d")
-def adaptive_avg_pool(b: GraphBuilder, node: torch.fx.Node, x: Value, counts: Sequence[int]) -> Value:
+def adaptive_avg_pool(b: Call, x: Value, counts: Sequence[int]) -> Value:
     """The mean of each part."""
-    spelling = result_spelling(node)
+    spelling = b.spelling
     wide = b.convert(x, opmath(spelling))
     if _tile(shape_of(x)[-len(counts) :], counts):
         blocks, dims = _in_blocks(b, wide, counts)
         return b.convert(b.mean(blocks, dims), spelling)
-    parts = _parts(node, shape_of(x)[-len(counts) :], counts)
+    parts = _parts(b, shape_of(x)[-len(counts) :], counts)
     return b.convert(b.pointwise("div", _total(b, wide, parts), _elements(b, parts, spelling_of(wide))), spelling)
 
 
 @imports("_adaptive_avg_pool2d_backward", "_adaptive_avg_pool3d_backward")
-def adaptive_avg_pool_backward(b: GraphBuilder, node: torch.fx.Node, grad: Value, x: Value) -> Value:
-    rank, spelling = pool_rank(node), result_spelling(node)
+def adaptive_avg_pool_backward(b: Call, grad: Value, x: Value) -> Value:
+    rank, spelling = pool_rank(b), b.spelling
     sizes, counts = shape_of(x), shape_of(grad)[-rank:]
     wide = b.convert(grad, opmath(spelling))
     if not _tile(sizes[-rank:], counts):
-        parts = _parts(node, sizes[-rank:], counts)
+        parts = _parts(b, sizes[-rank:], counts)
         share = b.pointwise("div", wide, _elements(b, parts, spelling_of(wide)))
         return b.convert(_total(b, share, [p.exchanged for p in parts]), spelling)
     sides = [size // count for size, count in zip(sizes[-rank:], counts, strict=True)]
@@ -146,16 +141,16 @@ def adaptive_avg_pool_backward(b: GraphBuilder, node: torch.fx.Node, grad: Value
 
 
 @imports("adaptive_max_pool2d", "adaptive_max_pool3d")
-def adaptive_max_pool(b: GraphBuilder, node: torch.fx.Node, x: Value, counts: Sequence[int]) -> list[Value | None]:
+def adaptive_max_pool(b: Call, x: Value, counts: Sequence[int]) -> list[Value | None]:
     """The maximum of each part and its position in the flattened input: the first of equal elements, the last NaN."""
     refuse_integers(x)
     rank = len(counts)
     sizes = shape_of(x)[-rank:]
-    positions = any(user.args[1] == 1 for user in node.users)
+    positions = 1 in b.read
     if not positions and _tile(sizes, counts):
         blocks, dims = _in_blocks(b, x, counts)
         return [b.reduce("amax", blocks, dims), None]
-    parts = _parts(node, sizes, counts)
+    parts = _parts(b, sizes, counts)
     if math.prod(p.size for p in parts) >= 1 << 31:
         raise Decline("image of 2³¹ or more elements")
     steps = [math.prod(p.size for p in parts[d + 1 :]) for d in range(rank)]
@@ -168,7 +163,7 @@ def adaptive_max_pool(b: GraphBuilder, node: torch.fx.Node, x: Value, counts: Se
         elif not positions:
             best = b.pointwise("maximum", best, part if holds is None else b.where(holds, part, lowest))
         else:
-            better = b.pointwise("logical_or", b.pointwise("gt", part, best), b.pointwise("isnan", part))
+            better = beats(b, part, best)
             better = better if holds is None else b.pointwise("logical_and", better, holds)
             best, offset = b.where(better, part, best), b.where(better, here, offset)
     assert best is not None and offset is not None
@@ -178,8 +173,3 @@ def adaptive_max_pool(b: GraphBuilder, node: torch.fx.Node, x: Value, counts: Se
     for d, (p, step) in enumerate(zip(parts, steps, strict=True)):
         position = b.pointwise("add", position, _along(b, b.with_number("mul", p.starts(b), step), d, rank))
     return [best, position]
-
-
-@imports("adaptive_max_pool2d_backward", "adaptive_max_pool3d_backward")
-def adaptive_max_pool_backward(b: GraphBuilder, node: torch.fx.Node, grad: Value, x: Value, indices: Value) -> Value:
-    return to_positions(b, node, grad, indices, shape_of(x))

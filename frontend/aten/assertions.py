@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import torch
-
 from cuesta._mlir import ir
 from cuesta.dialects import host
 from cuesta.dialects.fields import ints
-from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.graph_builder import GraphBuilder, Value
 from cuesta.dialects.types import shape_of
+from cuesta.frontend.call import Call
 from cuesta.frontend.rules import Decline, imports
 
 #: ATen's messages for calls without a message of their own.
@@ -19,14 +18,14 @@ _UNSAID = {
 
 
 @imports("_assert_async.default", "_assert_async.msg")
-def assert_async(b: GraphBuilder, node: torch.fx.Node, x: ir.Value, message: str = "") -> None:
+def assert_async(b: Call, x: Value, message: str = "") -> None:
     if any(size != 1 for size in shape_of(x)):
         raise Decline("assertion of several elements: ATen raises")
-    text = ir.StringAttr.get(message or _UNSAID[str(node.target)])
+    text = ir.StringAttr.get(message or _UNSAID[str(b.node.target)])
     host.CHECK([_is_false(b, x)], [], message=text, raises=ir.StringAttr.get("RuntimeError"))
 
 
-def _is_false(b: GraphBuilder, x: ir.Value) -> ir.Value:
+def _is_false(b: GraphBuilder, x: Value) -> Value:
     """Whether x is false. `not all(…)` is built as `any(not …)`: a reduction without an op after it can share a kernel
     with others."""
     if not isinstance(x.owner, ir.Block) and x.owner.name == "cuesta.all":

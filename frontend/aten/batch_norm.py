@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TypeAlias
 
-import torch
-
-from cuesta._mlir import ir
 from cuesta.dialects import types
-from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.graph_builder import GraphBuilder, Value
 from cuesta.dialects.types import opmath, shape_of, spelling_of
 from cuesta.frontend.aten.reduction import variance
+from cuesta.frontend.call import Call
 from cuesta.frontend.rules import imports
 from cuesta.sizes import Number
-
-Value: TypeAlias = ir.Value
 
 
 def _dims(x: Value) -> list[int]:
@@ -34,14 +29,12 @@ def _correction(b: GraphBuilder, count: Number, spelling: str) -> Value:
 
 
 @imports("batch_norm_statistics", namespace="cuesta")
-def statistics(
-    b: GraphBuilder, node: torch.fx.Node, x: Value, mean: Value, var: Value, momentum: float, eps: float
-) -> list[Value]:
+def statistics(b: Call, x: Value, mean: Value, var: Value, momentum: float, eps: float) -> list[Value]:
     own_var, own_mean = variance(b, b.convert(x, opmath(spelling_of(x))), _dims(x), 0, False)
     rstd = b.pointwise("rsqrt", b.with_number("add", own_var, eps))
     results = [own_mean, rstd]
     unbiased = b.pointwise("mul", own_var, _correction(b, _count(x), spelling_of(own_var)))
-    for new, old, meta in zip((own_mean, unbiased), (mean, var), node.meta["val"][2:], strict=True):
+    for new, old, meta in zip((own_mean, unbiased), (mean, var), b.meta[2:], strict=True):
         kind = types.SPELLING[meta.dtype]
         parts = [(new, momentum), (old, 1 - momentum)]
         results.append(b.pointwise("add", *(b.with_number("mul", b.convert(v, kind), share) for v, share in parts)))
@@ -50,15 +43,7 @@ def statistics(
 
 @imports("_native_batch_norm_legit_no_training")
 def evaluated(
-    b: GraphBuilder,
-    node: torch.fx.Node,
-    x: Value,
-    weight: Value | None,
-    bias: Value | None,
-    mean: Value,
-    var: Value,
-    momentum: float,
-    eps: float,
+    b: Call, x: Value, weight: Value | None, bias: Value | None, mean: Value, var: Value, momentum: float, eps: float
 ) -> list[Value | None]:
     """Kept as one op until here: AOTAutograd would trace a dozen ops of torch's decomposition twice per layer."""
     kind, column = opmath(spelling_of(x)), [shape_of(x)[1], *[1] * (len(shape_of(x)) - 2)]
@@ -70,14 +55,12 @@ def evaluated(
         if factor is not None:
             y = b.pointwise(name, y, b.reshape(b.convert(factor, kind), column))
     # On a CPU torch saves no statistics: these results are empty, and nothing reads them.
-    saved = [mean, rstd] if node.meta["val"][1].numel() else [None, None]
+    saved = [mean, rstd] if b.meta[1].numel() else [None, None]
     return [b.convert(y, spelling_of(x)), *saved]
 
 
 @imports("batch_norm_backward", namespace="cuesta")
-def backward(
-    b: GraphBuilder, node: torch.fx.Node, grad: Value, x: Value, weight: Value | None, mean: Value, rstd: Value
-) -> list[Value]:
+def backward(b: Call, grad: Value, x: Value, weight: Value | None, mean: Value, rstd: Value) -> list[Value]:
     kind = opmath(spelling_of(x))
     sizes, dims = shape_of(x), _dims(x)
     column = [sizes[1], *[1] * (len(sizes) - 2)]

@@ -5,11 +5,10 @@ Writes to positions that the graph computes are compiled (`scatter.py`), except 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-import torch
-
-from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.frontend.call import Call
 from cuesta.frontend.rules import Decline, imports
 
 _WRITES = "writes to computed positions"
@@ -46,12 +45,21 @@ CALLED: dict[str, tuple[str, ...]] = {
 }
 
 
-def _declines(reason: str, *names: str) -> None:
-    @imports(*names)
-    @imports(*names, complex_numbers=True)
-    def decline(b: GraphBuilder, node: torch.fx.Node, *_: Any, **__: Any) -> None:
+#: reason → ops that are called for complex numbers only
+_CALLED_FOR_COMPLEX = {
+    "products with a vector run in the library": ("mv", "addmv", "dot", "vdot"),
+    "matrix products run in the library": ("mm", "bmm", "addmm", "baddbmm"),
+}
+
+
+def _declines(reason: str) -> Callable[..., None]:
+    def decline(b: Call, *_: Any, **__: Any) -> None:
         raise Decline(reason)
+
+    return decline
 
 
 for _reason, _names in CALLED.items():
-    _declines(_reason, *_names)
+    imports(*_names)(_declines(_reason))
+for _reason, _names in [*CALLED.items(), *_CALLED_FOR_COMPLEX.items()]:
+    imports(*_names, complex_numbers=True)(_declines(_reason))

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import math
 
-import torch
-
-from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.graph_builder import Value
 from cuesta.dialects.types import spelling_of
-from cuesta.frontend.aten.complex_numbers import Pair, Value, on_complex
+from cuesta.frontend.aten.complex_numbers import Pair, on_complex
 from cuesta.frontend.aten.expressions import Expression, where
+from cuesta.frontend.call import Call
 from cuesta.frontend.rules import imports
 
 #: Type of a part → a power of two that makes the type's smallest number normal, and 1 / the power's square root.
@@ -28,7 +27,7 @@ def _times(x: Expression, y: Expression) -> Expression:
 
 
 @imports("polar", complex_numbers=True)
-def polar(b: GraphBuilder, node: torch.fx.Node, length: Value, angle: Value) -> Value:
+def polar(b: Call, length: Value, angle: Value) -> Value:
     r, phi = Expression(b, length), Expression(b, angle)
     return Pair(r * phi.of("cos"), r * phi.of("sin")).value
 
@@ -62,39 +61,9 @@ def sqrt(z: Pair) -> Pair:
     return Pair(real, where(infinite, z.im, where(right, other, root.of("copysign", z.im))))
 
 
-@on_complex("rsqrt")
-def rsqrt(z: Pair) -> Pair:
-    return sqrt(z).reciprocal()
-
-
-@on_complex("sigmoid")
-def sigmoid(z: Pair) -> Pair:
-    return _one_and_decay(z).reciprocal()
-
-
-@on_complex("silu")
-def silu(z: Pair) -> Pair:
-    return z / _one_and_decay(z)
-
-
 def _one_and_decay(z: Pair) -> Pair:
     decay = exp(-z)
     return Pair(1 + decay.re, decay.im)
-
-
-@on_complex("sin")
-def sin(z: Pair) -> Pair:
-    return _swapped(sinh(_swapped(z)))
-
-
-@on_complex("cos")
-def cos(z: Pair) -> Pair:
-    return cosh(_swapped(z)).conjugate()
-
-
-@on_complex("tan")
-def tan(z: Pair) -> Pair:
-    return _swapped(tanh(_swapped(z)))
 
 
 def _swapped(z: Pair) -> Pair:
@@ -133,12 +102,20 @@ def tanh(z: Pair) -> Pair:
     return Pair(where(z.re.equals(0), z.re, re), im)
 
 
+on_complex("rsqrt")(lambda z: sqrt(z).reciprocal())
+on_complex("sigmoid")(lambda z: _one_and_decay(z).reciprocal())
+on_complex("silu")(lambda z: z / _one_and_decay(z))
+on_complex("sin")(lambda z: _swapped(sinh(_swapped(z))))
+on_complex("cos")(lambda z: cosh(_swapped(z)).conjugate())
+on_complex("tan")(lambda z: _swapped(tanh(_swapped(z))))
+
+
 # -- gradients --------------------------------------------------------------------------------
 @imports("tanh_backward", "sigmoid_backward", complex_numbers=True)
-def backward(b: GraphBuilder, node: torch.fx.Node, grad: Value, output: Value) -> Value:
+def backward(b: Call, grad: Value, output: Value) -> Value:
     """The gradient times the conjugate of 1 - y² for tanh, of y (1 - y) for sigmoid."""
     spelling = spelling_of(output)
     y = Pair.of(b, output, spelling)
-    rest = y.one() - (y * y if "tanh" in str(node.target) else y)
-    slope = rest if "tanh" in str(node.target) else y * rest
+    rest = y.one() - (y * y if "tanh" in b.name else y)
+    slope = rest if "tanh" in b.name else y * rest
     return (Pair.of(b, grad, spelling) * slope.conjugate()).value

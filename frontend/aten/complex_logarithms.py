@@ -21,25 +21,7 @@ class _Scales:
     up: int
 
 
-_SCALES = {
-    "f32": _Scales(2.0**12 + 1, 2.0**50, -70, 100),
-    "f64": _Scales(2.0**27 + 1, 2.0**500, -520, 600),
-}
-
-
-@on_complex("log")
-def log(z: Pair) -> Pair:
-    return _log(z, 1)
-
-
-@on_complex("log2")
-def log2(z: Pair) -> Pair:
-    return _log(z, 1 / math.log(2))
-
-
-@on_complex("log10")
-def log10(z: Pair) -> Pair:
-    return _log(z, 1 / math.log(10))
+_SCALES = {"f32": _Scales(2.0**12 + 1, 2.0**50, -70, 100), "f64": _Scales(2.0**27 + 1, 2.0**500, -520, 600)}
 
 
 @on_complex("log1p")
@@ -54,6 +36,11 @@ def log1p(z: Pair) -> Pair:
 def _log(z: Pair, unit: float) -> Pair:
     length, angle = _log_length(z), z.im.of("atan2", z.re)
     return Pair(length, angle) if unit == 1 else Pair(length * unit, angle * unit)
+
+
+on_complex("log")(lambda z: _log(z, 1))
+on_complex("log2")(lambda z: _log(z, 1 / math.log(2)))
+on_complex("log10")(lambda z: _log(z, 1 / math.log(10)))
 
 
 def _log_length(z: Pair) -> Expression:

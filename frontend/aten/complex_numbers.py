@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar
-
-import torch
+from typing import Any, TypeVar
 
 from cuesta._mlir import ir
 from cuesta.dialects.cuesta import reduction
 from cuesta.dialects.cuesta.complex_numbers import PARTS
 from cuesta.dialects.fields import int_attr
-from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.graph_builder import GraphBuilder, Value
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.frontend.aten.expressions import Expression, where
-from cuesta.frontend.aten.pointwise import common_spelling, operand, result_spelling
+from cuesta.frontend.aten.pointwise import common_spelling, operand
 from cuesta.frontend.aten.reduction import all_dims, variance
+from cuesta.frontend.call import Call
 from cuesta.frontend.rules import Decline, imports
-
-Value: TypeAlias = ir.Value
 
 #: Exponents for which eager multiplies too. For others eager uses logarithms, which treat infinities differently.
 _POWERS = (-2, -1, 0, 1, 2, 3)
@@ -94,10 +91,10 @@ class Pair:
 Made = TypeVar("Made", Pair, Expression)
 
 
-def pairs(b: GraphBuilder, node: torch.fx.Node, spelling: str, *xs: Any) -> list[Pair]:
+def pairs(b: Call, spelling: str, *xs: Any) -> list[Pair]:
     """The operands of a pointwise call. A complex operand is broadcast before it is split into parts, so that the
     kernel that uses the parts also splits them."""
-    sizes = node.meta["val"].shape
+    sizes = b.meta.shape
     tensors = [b.expand(x, sizes) if isinstance(x, ir.Value) and spelling_of(x) in PARTS else x for x in xs]
     return [Pair.of(b, x, spelling) for x in tensors]
 
@@ -107,7 +104,7 @@ def on_complex(*names: str) -> Callable[[Callable[[Pair], Made]], Callable[[Pair
 
     def enter(function: Callable[[Pair], Made]) -> Callable[[Pair], Made]:
         @imports(*names, complex_numbers=True)
-        def rule(b: GraphBuilder, node: torch.fx.Node, x: Value, *rest: Any) -> Value:
+        def rule(b: Call, x: Value, *rest: Any) -> Value:
             if rest:
                 raise Decline("the rule for complex numbers takes one operand, and this overload has more arguments")
             return function(Pair.of(b, x, spelling_of(x))).value
@@ -118,61 +115,48 @@ def on_complex(*names: str) -> Callable[[Callable[[Pair], Made]], Callable[[Pair
 
 
 # -- views ------------------------------------------------------------------------------------
-@imports("view_as_real", complex_numbers=True)
-def view_as_real(b: GraphBuilder, node: torch.fx.Node, x: Value) -> Value:
-    return b.view_as_real(x)
-
-
-@imports("view_as_complex", complex_numbers=True)
-def view_as_complex(b: GraphBuilder, node: torch.fx.Node, x: Value) -> Value:
-    return b.view_as_complex(x)
-
-
-@imports("resolve_conj", "resolve_neg", complex_numbers=True)
-def resolved(b: GraphBuilder, node: torch.fx.Node, x: Value) -> Value:
-    return x
-
-
-@imports("_neg_view")
-def neg_view(b: GraphBuilder, node: torch.fx.Node, x: Value) -> Value:
-    return b.pointwise("neg", x)
+imports("view_as_real", complex_numbers=True)(lambda b, x: b.view_as_real(x))
+imports("view_as_complex", complex_numbers=True)(lambda b, x: b.view_as_complex(x))
+imports("resolve_conj", "resolve_neg", complex_numbers=True)(lambda b, x: x)
+imports("_neg_view")(lambda b, x: b.pointwise("neg", x))
+imports("complex", complex_numbers=True)(lambda b, re, im: b.complex(re, im))
 
 
 # -- arithmetic -------------------------------------------------------------------------------
 @imports("add", "sub", "rsub", complex_numbers=True)
-def add(b: GraphBuilder, node: torch.fx.Node, x: Any, y: Any, alpha: complex = 1) -> Value:
-    spelling, name = result_spelling(node), str(node.target).split(".")[1]
-    left, right = pairs(b, node, spelling, *((y, x) if name == "rsub" else (x, y)))
+def add(b: Call, x: Any, y: Any, alpha: complex = 1) -> Value:
+    spelling, name = b.spelling, b.name
+    left, right = pairs(b, spelling, *((y, x) if name == "rsub" else (x, y)))
     if alpha != 1:
         right = right * Pair.of(b, alpha, spelling)
     return (left + right if name == "add" else left - right).value
 
 
 @imports("mul", complex_numbers=True)
-def mul(b: GraphBuilder, node: torch.fx.Node, x: Any, y: Any) -> Value:
-    left, right = pairs(b, node, result_spelling(node), x, y)
+def mul(b: Call, x: Any, y: Any) -> Value:
+    left, right = pairs(b, b.spelling, x, y)
     return (left * right).value
 
 
 @imports("div", "true_divide", complex_numbers=True)
-def div(b: GraphBuilder, node: torch.fx.Node, x: Any, y: Any, rounding_mode: str | None = None) -> Value:
-    left, right = pairs(b, node, result_spelling(node), x, y)
+def div(b: Call, x: Any, y: Any, rounding_mode: str | None = None) -> Value:
+    left, right = pairs(b, b.spelling, x, y)
     return (left / right).value
 
 
 @imports("addcmul", "addcdiv", complex_numbers=True)
-def addcmul(b: GraphBuilder, node: torch.fx.Node, x: Value, y: Any, z: Any, value: complex = 1) -> Value:
-    spelling = result_spelling(node)
-    start, left, right = pairs(b, node, spelling, x, y, z)
+def addcmul(b: Call, x: Value, y: Any, z: Any, value: complex = 1) -> Value:
+    spelling = b.spelling
+    start, left, right = pairs(b, spelling, x, y, z)
     if value != 1:
         left = Pair.of(b, value, spelling) * left
-    return (start + (left * right if "addcmul" in str(node.target) else left / right)).value
+    return (start + (left * right if "addcmul" in b.name else left / right)).value
 
 
 @imports("lerp", complex_numbers=True)
-def lerp(b: GraphBuilder, node: torch.fx.Node, start: Value, end: Value, weight: Any) -> Value:
+def lerp(b: Call, start: Value, end: Value, weight: Any) -> Value:
     """Interpolates from the nearer end, as ATen does."""
-    first, last, share = pairs(b, node, result_spelling(node), start, end, weight)
+    first, last, share = pairs(b, b.spelling, start, end, weight)
     apart = last - first
     from_first, from_last = first + share * apart, last - apart * (share.one() - share)
     near = abs(share) < 0.5
@@ -180,42 +164,12 @@ def lerp(b: GraphBuilder, node: torch.fx.Node, start: Value, end: Value, weight:
 
 
 @imports("pow", complex_numbers=True)
-def power(b: GraphBuilder, node: torch.fx.Node, x: Any, exponent: Any) -> Value:
+def power(b: Call, x: Any, exponent: Any) -> Value:
     """Raises to a small integer power."""
     known = exponent.real if isinstance(exponent, complex) and exponent.imag == 0 else exponent
     if not isinstance(known, (int, float)) or known not in _POWERS:
         raise Decline(f"complex power with an exponent other than {', '.join(map(str, _POWERS))}")
-    return Pair.of(b, x, result_spelling(node)).power(int(known)).value
-
-
-@on_complex("neg")
-def neg(z: Pair) -> Pair:
-    return -z
-
-
-@on_complex("_conj", "_conj_copy", "conj_physical", "_conj_physical", "conj")
-def conjugate(z: Pair) -> Pair:
-    return z.conjugate()
-
-
-@on_complex("square")
-def square(z: Pair) -> Pair:
-    return z * z
-
-
-@on_complex("reciprocal")
-def reciprocal(z: Pair) -> Pair:
-    return z.reciprocal()
-
-
-@on_complex("abs")
-def absolute(z: Pair) -> Expression:
-    return abs(z)
-
-
-@on_complex("angle")
-def angle(z: Pair) -> Expression:
-    return z.im.of("atan2", z.re)
+    return Pair.of(b, x, b.spelling).power(int(known)).value
 
 
 @on_complex("sgn")
@@ -226,43 +180,28 @@ def sgn(z: Pair) -> Pair:
     return Pair(*(where(zero, part.number(0), part / length) for part in (z.re, z.im)))
 
 
-@on_complex("real")
-def real(z: Pair) -> Expression:
-    return z.re
-
-
-@on_complex("imag")
-def imag(z: Pair) -> Expression:
-    return z.im
-
-
-@imports("complex", complex_numbers=True)
-def complex_(b: GraphBuilder, node: torch.fx.Node, re: Value, im: Value) -> Value:
-    return b.complex(re, im)
+on_complex("neg")(lambda z: -z)
+on_complex("_conj", "_conj_copy", "conj_physical", "_conj_physical", "conj")(Pair.conjugate)
+on_complex("square")(lambda z: z * z)
+on_complex("reciprocal")(Pair.reciprocal)
+on_complex("abs")(Pair.__abs__)
+on_complex("angle")(lambda z: z.im.of("atan2", z.re))
+on_complex("real")(lambda z: z.re)
+on_complex("imag")(lambda z: z.im)
 
 
 # -- comparisons ------------------------------------------------------------------------------
 @imports("eq", "ne", complex_numbers=True)
-def equal(b: GraphBuilder, node: torch.fx.Node, x: Any, y: Any) -> Value:
-    left, right = pairs(b, node, common_spelling(node, 0, 1), x, y)
-    if str(node.target).split(".")[1] == "eq":
+def equal(b: Call, x: Any, y: Any) -> Value:
+    left, right = pairs(b, common_spelling(b, 0, 1), x, y)
+    if b.name == "eq":
         return (left.re.equals(right.re) & left.im.equals(right.im)).value
     return (left.re.of("ne", right.re) | left.im.of("ne", right.im)).value
 
 
 @imports("logical_and", "logical_or", "logical_xor", "logical_not", complex_numbers=True)
-def logical(b: GraphBuilder, node: torch.fx.Node, *xs: Value) -> Value:
-    return b.pointwise(str(node.target).split(".")[1], *(b.convert(x, "i1") for x in xs))
-
-
-@on_complex("isnan")
-def isnan(z: Pair) -> Expression:
-    return z.re.of("isnan") | z.im.of("isnan")
-
-
-@on_complex("isinf")
-def isinf(z: Pair) -> Expression:
-    return z.re.of("isinf") | z.im.of("isinf")
+def logical(b: Call, *xs: Value) -> Value:
+    return b.pointwise(b.name, *(b.convert(x, "i1") for x in xs))
 
 
 @on_complex("isfinite")
@@ -272,6 +211,10 @@ def isfinite(z: Pair) -> Expression:
     return gap.re.equals(0) & gap.im.equals(0)
 
 
+on_complex("isnan")(lambda z: z.re.of("isnan") | z.im.of("isnan"))
+on_complex("isinf")(lambda z: z.re.of("isinf") | z.im.of("isinf"))
+
+
 # -- reductions -------------------------------------------------------------------------------
 def _each(b: GraphBuilder, x: Value, spelling: str, compute: Callable[[Value], Value]) -> Value:
     """Applies `compute` to each part."""
@@ -279,15 +222,15 @@ def _each(b: GraphBuilder, x: Value, spelling: str, compute: Callable[[Value], V
 
 
 @imports("sum", "mean", complex_numbers=True)
-def total(b: GraphBuilder, node: torch.fx.Node, x: Value, dims: Any = None, keepdim: bool = False, **_: Any) -> Value:
-    reduce = b.mean if str(node.target).startswith("aten.mean") else lambda *args: b.reduce("sum", *args)
+def total(b: Call, x: Value, dims: Any = None, keepdim: bool = False, **_: Any) -> Value:
+    reduce = b.mean if b.name == "mean" else lambda *args: b.reduce("sum", *args)
     chosen = all_dims(x, dims)
-    return _each(b, x, result_spelling(node), lambda part: reduce(part, chosen, keepdim))
+    return _each(b, x, b.spelling, lambda part: reduce(part, chosen, keepdim))
 
 
 @imports("cumsum", complex_numbers=True)
-def running(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, **_: Any) -> Value:
-    result = result_spelling(node)
+def running(b: Call, x: Value, dim: int, **_: Any) -> Value:
+    result = b.spelling
     if not shape_of(x):
         return b.convert(x, result)
     along = int_attr(dim % len(shape_of(x)))
@@ -295,34 +238,16 @@ def running(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, **_: Any) 
 
 
 @imports("var.correction", "var_mean.correction", "std.correction", complex_numbers=True)
-def var(
-    b: GraphBuilder,
-    node: torch.fx.Node,
-    x: Value,
-    dims: Any = None,
-    *,
-    correction: float | None = None,
-    keepdim: bool = False,
-) -> Any:
+def var(b: Call, x: Value, dims: Any = None, *, correction: float | None = None, keepdim: bool = False) -> Any:
     """The variance is the sum of the parts' variances."""
     found = [
         variance(b, part, all_dims(x, dims), 1 if correction is None else correction, keepdim) for part in b.parts(x)
     ]
     (real, real_mean), (imag, imag_mean) = found
     value = b.pointwise("add", real, imag)
-    match str(node.target).split(".")[1]:
+    match b.name:
         case "var_mean":
             return [value, b.complex(real_mean, imag_mean)]
         case "std":
             return b.pointwise("sqrt", value)
     return value
-
-
-@imports("mv", "addmv", "dot", "vdot", complex_numbers=True)
-def product_with_vector(b: GraphBuilder, node: torch.fx.Node, *_: Any, **__: Any) -> Value:
-    raise Decline("products with a vector run in the library")
-
-
-@imports("mm", "bmm", "addmm", "baddbmm", complex_numbers=True)
-def product(b: GraphBuilder, node: torch.fx.Node, *_: Any, **__: Any) -> Value:
-    raise Decline("matrix products run in the library")

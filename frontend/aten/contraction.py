@@ -3,54 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 
 from cuesta._mlir import ir
-from cuesta.dialects import types
 from cuesta.dialects.cuesta import contraction
 from cuesta.dialects.fields import float_attr, int_array, int_attr
-from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.graph_builder import Value
 from cuesta.dialects.product import PRECISION
 from cuesta.dialects.types import opmath, shape_of
-from cuesta.frontend.aten.pointwise import result_spelling
+from cuesta.frontend.call import Call
 from cuesta.frontend.capture.tensor_cores import cudnn_allows_tf32, products_allow_tf32
 from cuesta.frontend.rules import Decline, imports
 from cuesta.sizes import Size
 
-Value: TypeAlias = ir.Value
-
-
-def _result(node: torch.fx.Node) -> ir.Type:
-    return types.tensor(tuple(node.meta["val"].shape), types.SPELLING[node.meta["val"].dtype])
-
 
 @imports("mm.default", "bmm.default")
-def mm(b: GraphBuilder, node: torch.fx.Node, x: Value, y: Value) -> Value:
-    return _with_precision(contraction.MatMul(x, y, _result(node)).result, node)
+def mm(b: Call, x: Value, y: Value) -> Value:
+    return _with_precision(b, contraction.MatMul(x, y, *b.types).result)
 
 
 @imports("addmm.default", "baddbmm.default")
-def addmm(
-    b: GraphBuilder, node: torch.fx.Node, bias: Value, x: Value, y: Value, *, beta: float = 1, alpha: float = 1
-) -> Value:
-    product = contraction.AddMatMul(bias, x, y, float_attr(beta), float_attr(alpha), _result(node)).result
-    return _with_precision(product, node)
+def addmm(b: Call, bias: Value, x: Value, y: Value, *, beta: float = 1, alpha: float = 1) -> Value:
+    product = contraction.AddMatMul(bias, x, y, float_attr(beta), float_attr(alpha), *b.types).result
+    return _with_precision(b, product)
 
 
 @imports("mv", "dot", "vdot")
-def mv(b: GraphBuilder, node: torch.fx.Node, x: Value, y: Value) -> Value:
-    return b.convert(_weighed(b, node, x, y), result_spelling(node))
+def mv(b: Call, x: Value, y: Value) -> Value:
+    return b.convert(_weighed(b, x, y), b.spelling)
 
 
 @imports("addmv")
-def addmv(
-    b: GraphBuilder, node: torch.fx.Node, bias: Value, x: Value, y: Value, *, beta: float = 1, alpha: float = 1
-) -> Value:
-    spelling = result_spelling(node)
+def addmv(b: Call, bias: Value, x: Value, y: Value, *, beta: float = 1, alpha: float = 1) -> Value:
+    spelling = b.spelling
     wide = opmath(spelling)
-    total = _weighed(b, node, x, y)
+    total = _weighed(b, x, y)
     total = b.with_number("mul", total, alpha) if alpha != 1 else total
     if beta == 0:  # the bias is ignored, even if it is NaN
         return b.convert(total, spelling)
@@ -59,28 +48,26 @@ def addmv(
     return b.convert(b.pointwise("add", bias, total), spelling)
 
 
-def _weighed(b: GraphBuilder, node: torch.fx.Node, x: Value, y: Value) -> Value:
+def _weighed(b: Call, x: Value, y: Value) -> Value:
     """The sum of x · y over x's last dim, in the type of its arithmetic. Declines f32 and f64, which BLAS reads faster
     than our loop (1.2 to 5 times on one thread). On a CPU, ATen's loops over integers and narrow floats are slower."""
-    spelling = result_spelling(node)
-    if spelling in ("f32", "f64") or ("f" in spelling and node.meta["val"].device.type != "cpu"):
+    spelling = b.spelling
+    if spelling in ("f32", "f64") or ("f" in spelling and not b.on_cpu):
         raise Decline("products with a vector run in the library")
     x, y = (b.convert(v, opmath(spelling)) for v in (x, y))
     return b.reduce("sum", b.pointwise("mul", x, y), [len(shape_of(x)) - 1])
 
 
-def _with_precision(product: Value, node: torch.fx.Node) -> Value:
+def _with_precision(b: Call, product: Value) -> Value:
     """Marks a product of f32 that may be computed in TF32."""
-    result = node.meta["val"]
-    if result.device.type == "cuda" and result.dtype == torch.float32 and products_allow_tf32():
+    if b.meta.device.type == "cuda" and b.meta.dtype == torch.float32 and products_allow_tf32():
         product.owner.attributes[PRECISION] = ir.StringAttr.get("tf32")
     return product
 
 
 @imports("convolution.default")
 def convolution(
-    b: GraphBuilder,
-    node: torch.fx.Node,
+    b: Call,
     x: Value,
     weight: Value,
     bias: Value | None,
@@ -95,12 +82,12 @@ def convolution(
         raise Decline("convolution whose number of groups depends on the call")
     lists = [int_array(n) for n in (stride, padding, dilation)]
     result: Value = contraction.Convolution(
-        x, weight, bias, *lists, int_attr(transposed), int_array(output_padding), int_attr(groups), _result(node)
+        x, weight, bias, *lists, int_attr(transposed), int_array(output_padding), int_attr(groups), *b.types
     ).result
-    library = _cudnn(node.meta["val"])
+    library = _cudnn(b.meta)
     if library is not None:
         result.owner.attributes["cudnn"] = ir.StringAttr.get(library)
-    if _onednn(node.meta["val"]) and not transposed:
+    if _onednn(b.meta) and not transposed:
         result.owner.attributes["onednn"] = ir.UnitAttr.get()
     return result
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 
@@ -11,41 +11,40 @@ from cuesta._mlir import ir
 from cuesta.dialects import types
 from cuesta.dialects.cuesta import random, shape
 from cuesta.dialects.fields import float_attr, int_attr
-from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.graph_builder import Value
 from cuesta.dialects.types import shape_of
-from cuesta.frontend.aten.pointwise import operand, result_spelling
+from cuesta.frontend.aten.pointwise import operand
+from cuesta.frontend.call import Call
 from cuesta.frontend.rules import Decline, imports
 from cuesta.sizes import Number, Size
 from cuesta.torch_private.decompositions import is_non_overlapping_and_dense_or_false
 from cuesta.torch_private.symbolic_shapes import free_unbacked_symbols
 
-Value: TypeAlias = ir.Value
 
-
-def _filled(b: GraphBuilder, node: torch.fx.Node, number: Any) -> Value:
-    sizes, spelling = tuple(node.meta["val"].shape), result_spelling(node)
+def _filled(b: Call, number: Any) -> Value:
+    sizes, spelling = b.sizes, b.spelling
     if isinstance(number, ir.Value):
         return b.expand(b.convert(number, spelling), sizes)
     return b.constant(number, spelling, sizes)
 
 
-@imports("full", "full_like", "fill", "new_full")
-def full(b: GraphBuilder, node: torch.fx.Node, like: Any, *args: Any, **_: Any) -> Value:
-    return _filled(b, node, args[-1])
+@imports("full", "full_like", "fill", "new_full", "scalar_tensor")
+def full(b: Call, *args: Any, **_: Any) -> Value:
+    return _filled(b, args[-1])
 
 
 @imports("zeros", "zeros_like", "new_zeros", "_efficientzerotensor", "ones", "ones_like", "new_ones")
-def zeros(b: GraphBuilder, node: torch.fx.Node, *_: Any, **__: Any) -> Value:
-    return _filled(b, node, 1 if "ones" in str(node.target) else 0)
+def zeros(b: Call, *_: Any, **__: Any) -> Value:
+    return _filled(b, 1 if "ones" in b.name else 0)
 
 
 @imports("empty.memory_format", "empty_like", "new_empty", "empty_permuted", "empty_strided", "new_empty_strided")
-def empty(b: GraphBuilder, node: torch.fx.Node, *_: Any, **__: Any) -> Value:
-    meta = node.meta["val"]
+def empty(b: Call, *_: Any, **__: Any) -> Value:
+    meta = b.meta
     if _overlaps(meta):
         raise Decline("overlapping strides: several elements share an address")
     # The contents of an empty tensor are unspecified; zeros are reproducible.
-    return _filled(b, node, 0)
+    return _filled(b, 0)
 
 
 def _overlaps(meta: torch.Tensor) -> bool:
@@ -63,25 +62,20 @@ def _overlaps(meta: torch.Tensor) -> bool:
     return False
 
 
-@imports("scalar_tensor")
-def scalar_tensor(b: GraphBuilder, node: torch.fx.Node, number: float, **_: Any) -> Value:
-    return _filled(b, node, number)
-
-
 @imports("arange")
-def arange(b: GraphBuilder, node: torch.fx.Node, *args: Any, **kwargs: Any) -> Value:
-    name = str(node.target)
+def arange(b: Call, *args: Any, **kwargs: Any) -> Value:
+    name = str(b.node.target)
     if "start_step" in name:
         start, step = args[0], args[2] if len(args) > 2 else kwargs.get("step", 1)
     elif name.endswith("start"):
         start, step = args[0], 1
     else:
         start, step = 0, 1
-    spelling = result_spelling(node)
-    count = node.meta["val"].shape[0]
+    spelling = b.spelling
+    count = b.meta.shape[0]
     if types.is_float(spelling) and spelling not in ("f32", "f64") and not _exact(spelling, start, step, count):
         raise Decline("range of a narrow float that is not exact in it: ATen rounds each step in its own order")
-    result = types.tensor(tuple(node.meta["val"].shape), spelling)
+    result = types.tensor(b.sizes, spelling)
     if not types.is_float(spelling) and any(isinstance(n, Size) for n in (start, step)):  # Iota takes no symbolic size
         ramp = b.with_number("mul", shape.Iota(int_attr(0), int_attr(1), result).result, step)
         return b.with_number("add", ramp, start)
@@ -99,12 +93,12 @@ def _exact(spelling: str, start: float, step: float, count: Number) -> bool:
 
 
 @imports("copy")
-def copy(b: GraphBuilder, node: torch.fx.Node, destination: Value, source: Value, *_: Any) -> Value:
-    return b.expand(operand(b, source, result_spelling(node)), shape_of(destination))
+def copy(b: Call, destination: Value, source: Value, *_: Any) -> Value:
+    return b.expand(operand(b, source, b.spelling), shape_of(destination))
 
 
 @imports("native_dropout")
-def native_dropout(b: GraphBuilder, node: torch.fx.Node, x: Value, p: float, train: bool | None) -> Sequence[Value]:
+def native_dropout(b: Call, x: Value, p: float, train: bool | None) -> Sequence[Value]:
     if train is False:
         return [x, b.constant(1, "i1", shape_of(x))]
     op = random.Dropout(x, float_attr(p), x.type, types.tensor(shape_of(x), "i1"))

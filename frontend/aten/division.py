@@ -4,56 +4,53 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 
 from cuesta._mlir import ir
-from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.graph_builder import GraphBuilder, Value
 from cuesta.dialects.module_target import on_cpu
 from cuesta.dialects.types import SPELLING, shape_of, spelling_of, torch_dtype
-from cuesta.frontend.aten.pointwise import by_number, in_opmath, operand, result_spelling
+from cuesta.frontend.aten.pointwise import by_number, in_opmath, operand
+from cuesta.frontend.call import Call
 from cuesta.frontend.rules import Decline, imports
-
-Value: TypeAlias = ir.Value
 
 
 @imports("div", "true_divide")
-def div(b: GraphBuilder, node: torch.fx.Node, x: Any, y: Any, rounding_mode: str | None = None) -> Value:
+def div(b: Call, x: Any, y: Any, rounding_mode: str | None = None) -> Value:
     match rounding_mode:
         case "floor":
-            return _floor_divide(b, node, x, y)
+            return _floor_divide(b, x, y)
         case "trunc":
-            return _whole_quotient(b, node, x, y, "trunc_divide", _narrow_trunc_divide)
-    return by_number(b, result_spelling(node), lambda x, y: b.pointwise("div", x, y), x, y)
+            return _whole_quotient(b, x, y, "trunc_divide", _narrow_trunc_divide)
+    return by_number(b, lambda x, y: b.pointwise("div", x, y), x, y)
 
 
 @imports("floor_divide", "remainder", "fmod")
-def floor_divide(b: GraphBuilder, node: torch.fx.Node, x: Any, y: Any) -> Value:
-    spelling = result_spelling(node)
-    name = str(node.target).split(".")[1]
+def floor_divide(b: Call, x: Any, y: Any) -> Value:
+    spelling = b.spelling
+    name = b.name
     if name == "floor_divide":
-        return _floor_divide(b, node, x, y)
+        return _floor_divide(b, x, y)
     x, y = operand(b, x, spelling), operand(b, y, spelling)
-    return b.pointwise(name, x, _nonzero_divisor(node, y))
+    return b.pointwise(name, x, _nonzero_divisor(b, y))
 
 
-def _floor_divide(b: GraphBuilder, node: torch.fx.Node, x: Any, y: Any) -> Value:
-    return _whole_quotient(b, node, x, y, "floor_divide", _narrow_floor_divide)
+def _floor_divide(b: Call, x: Any, y: Any) -> Value:
+    return _whole_quotient(b, x, y, "floor_divide", _narrow_floor_divide)
 
 
-def _whole_quotient(
-    b: GraphBuilder, node: torch.fx.Node, x: Any, y: Any, row: str, stepwise: Callable[..., Value]
-) -> Value:
+def _whole_quotient(b: Call, x: Any, y: Any, row: str, stepwise: Callable[..., Value]) -> Value:
     """The quotient by the pointwise op `row`. For narrow floats ATen rounds each step, so a quotient that rounds up to
     an integer becomes that integer. But for a divisor of one element on a CPU, ATen rounds neither it nor the steps."""
-    spelling = result_spelling(node)
+    spelling = b.spelling
     x = operand(b, x, spelling)
     if spelling in ("bf16", "f16") and isinstance(y, ir.Value):
-        one = node.meta["val"].device.type == "cpu" and math.prod(shape_of(y)) == 1
+        one = b.on_cpu and math.prod(shape_of(y)) == 1
         if not one:
             return stepwise(b, x, operand(b, y, spelling))
-    return in_opmath(b, spelling, lambda x, y: b.pointwise(row, x, _nonzero_divisor(node, y)), x, y)
+    return in_opmath(b, lambda x, y: b.pointwise(row, x, _nonzero_divisor(b, y)), x, y)
 
 
 def _narrow_trunc_divide(b: GraphBuilder, x: Value, y: Value) -> Value:
@@ -75,16 +72,16 @@ def _narrow_floor_divide(b: GraphBuilder, x: Value, y: Value) -> Value:
     return b.where(b.with_number("eq", y, 0), ratio, floored)
 
 
-def _nonzero_divisor(node: torch.fx.Node, y: Value) -> Value:
+def _nonzero_divisor(b: Call, y: Value) -> Value:
     # For a tensor divisor, `decompose` makes the program check for zeros.
-    if "i" in spelling_of(y) and node.args[1] in (0, False):
+    if "i" in spelling_of(y) and b.node.args[1] in (0, False):
         raise Decline("integer division by zero: ATen raises")
     return y
 
 
 @imports("pow")
-def pow_(b: GraphBuilder, node: torch.fx.Node, x: Any, exponent: Any) -> Value:
-    spelling = result_spelling(node)
+def pow_(b: Call, x: Any, exponent: Any) -> Value:
+    spelling = b.spelling
     base = operand(b, x, spelling)
     if "f" not in spelling:
         return _whole_power(b, base, exponent)
@@ -96,9 +93,9 @@ def pow_(b: GraphBuilder, node: torch.fx.Node, x: Any, exponent: Any) -> Value:
     if exponent == 1:
         return base
     if exponent == 3:
-        return in_opmath(b, spelling, lambda x: b.pointwise("mul", b.pointwise("square", x), x), base)
+        return in_opmath(b, lambda x: b.pointwise("mul", b.pointwise("square", x), x), base)
     if exponent == 4:
-        return in_opmath(b, spelling, lambda x: b.pointwise("square", b.pointwise("square", x)), base)
+        return in_opmath(b, lambda x: b.pointwise("square", b.pointwise("square", x)), base)
     return b.with_number("pow", base, exponent)
 
 
@@ -122,32 +119,31 @@ def _whole_power(b: GraphBuilder, base: Value, exponent: Any) -> Value:
 
 
 @imports("__lshift__", "__rshift__")
-def shift(b: GraphBuilder, node: torch.fx.Node, x: Any, count: Any) -> Value:
-    spelling = result_spelling(node)
+def shift(b: Call, x: Any, count: Any) -> Value:
+    spelling = b.spelling
     if "i" not in spelling:
         raise Decline("shift of floats: ATen multiplies by a power of two")
-    name = "bitwise_left_shift" if "__lshift__" in str(node.target) else "bitwise_right_shift"
+    name = "bitwise_left_shift" if "__lshift__" in b.name else "bitwise_right_shift"
     return b.pointwise(name, operand(b, x, spelling), operand(b, count, spelling))
 
 
 @imports("ldexp")
-def ldexp(b: GraphBuilder, node: torch.fx.Node, x: Value, exponent: Value) -> Value:
+def ldexp(b: Call, x: Value, exponent: Value) -> Value:
     """x · 2^exponent. As in eager, the power is computed in a type of its own."""
     whole = "f" not in spelling_of(exponent)
     power_spelling = SPELLING[torch.get_default_dtype()] if whole else spelling_of(exponent)
     power = b.pointwise("exp2", b.convert(exponent, power_spelling))
-    spelling = result_spelling(node)
+    spelling = b.spelling
     return b.pointwise("mul", b.convert(x, spelling), b.convert(power, spelling))
 
 
 @imports("round.decimals")
-def round_decimals(b: GraphBuilder, node: torch.fx.Node, x: Value, *, decimals: int) -> Value:
+def round_decimals(b: Call, x: Value, *, decimals: int) -> Value:
     """Scales by a power of ten in x's own type. Eager rounds narrow floats once on a CPU, at each step on a GPU."""
-    spelling = result_spelling(node)
-    power = torch.tensor(10.0 ** abs(decimals), dtype=torch_dtype(spelling)).item()
+    power = torch.tensor(10.0 ** abs(decimals), dtype=torch_dtype(b.spelling)).item()
     there, back = ("mul", "div") if decimals >= 0 else ("div", "mul")
 
     def compute(x: Value) -> Value:
         return b.with_number(back, b.pointwise("round", b.with_number(there, x, power)), power)
 
-    return in_opmath(b, spelling, compute, x) if node.meta["val"].device.type == "cpu" else compute(x)
+    return in_opmath(b, compute, x) if b.on_cpu else compute(x)

@@ -8,22 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
-
-import torch
 
 from cuesta._mlir import ir
 from cuesta.dialects.cuesta import reduction
 from cuesta.dialects.fields import int_attr
-from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.graph_builder import GraphBuilder, Value
 from cuesta.dialects.module_target import on_cpu
 from cuesta.dialects.types import SPELLING, element, opmath, shape_of, spelling_of
 from cuesta.frontend.aten.pointwise import joined
 from cuesta.frontend.aten.positions import index_into, write_at
+from cuesta.frontend.call import Call
 from cuesta.frontend.rules import Decline, imports
 from cuesta.sizes import Number
-
-Value: TypeAlias = ir.Value
 
 SUM, MEAN, MAX = range(3)
 
@@ -106,8 +102,7 @@ def _length(offsets: Value) -> int:
 
 @imports("_embedding_bag", "_embedding_bag_forward_only")
 def embedding_bag(
-    b: GraphBuilder,
-    node: torch.fx.Node,
+    b: Call,
     table: Value,
     indices: Value,
     offsets: Value,
@@ -142,23 +137,22 @@ def embedding_bag(
         return bags.place
 
     def counts() -> Value:
-        longer = node.meta["val"][2].shape[0] - bags.count  # inference has one more, for the last bag's end
+        longer = b.meta[2].shape[0] - bags.count  # inference has one more, for the last bag's end
         return b.pad(b.reshape(sizes, [bags.count]), 0, 0, longer)
 
     def maxima() -> Value:
         # For sums and means the contents are unspecified.
-        sizes = node.meta["val"][3].shape
+        sizes = b.meta[3].shape
         return _rows_of(b, bags, rows, best, kept, indices) if mode == MAX else b.constant(0, "i64", sizes)
 
-    return [b.convert(total, spelling), *_where_read(b, node, places, counts, maxima)]
+    return [b.convert(total, spelling), *_where_read(b, places, counts, maxima)]
 
 
-def _where_read(b: GraphBuilder, node: torch.fx.Node, *results: Callable[[], Value]) -> list[Value | None]:
+def _where_read(b: Call, *results: Callable[[], Value]) -> list[Value | None]:
     """The node's integer results, which follow its first one; None for results without users."""
-    read = {user.args[1] for user in node.users}
-    kinds = [SPELLING[meta.dtype] for meta in node.meta["val"][1:]]
+    kinds = [SPELLING[meta.dtype] for meta in b.meta[1:]]
     return [
-        b.convert(make(), kind) if i in read else None
+        b.convert(make(), kind) if i in b.read else None
         for i, (make, kind) in enumerate(zip(results, kinds, strict=True), 1)
     ]
 

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from cuesta._mlir import ir
-from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.graph_builder import GraphBuilder, Value
 from cuesta.dialects.types import spelling_of
+
+
+def _operator(name: str) -> Callable[[Expression, Operand], Expression]:
+    """Python's operator for the pointwise op `name`."""
+    return lambda x, y: x.of(name, y)
+
+
+def _reflected(name: str) -> Callable[[Expression, float], Expression]:
+    """The same for a number on the left."""
+    return lambda x, y: x.number(y).of(name, x)
 
 
 @dataclass(frozen=True, eq=False)
@@ -15,7 +25,7 @@ class Expression:
     """A value, and the builder of ops on it. Operands are expressions of the same type, or numbers."""
 
     b: GraphBuilder
-    value: ir.Value
+    value: Value
 
     def of(self, name: str, *operands: Operand) -> Expression:
         """The pointwise op `name` on this value and `operands`."""
@@ -25,50 +35,18 @@ class Expression:
         """`y` as an expression; a number becomes a constant of this value's type."""
         return y if isinstance(y, Expression) else Expression(self.b, self.b.constant(y, spelling_of(self.value)))
 
-    def __add__(self, y: Operand) -> Expression:
-        return self.of("add", y)
-
-    def __sub__(self, y: Operand) -> Expression:
-        return self.of("sub", y)
-
-    def __mul__(self, y: Operand) -> Expression:
-        return self.of("mul", y)
-
-    def __truediv__(self, y: Operand) -> Expression:
-        return self.of("div", y)
-
-    def __radd__(self, y: float) -> Expression:
-        return self.number(y) + self
-
-    def __rsub__(self, y: float) -> Expression:
-        return self.number(y) - self
-
-    def __rmul__(self, y: float) -> Expression:
-        return self.number(y) * self
-
-    def __rtruediv__(self, y: float) -> Expression:
-        return self.number(y) / self
+    __add__, __radd__ = _operator("add"), _reflected("add")
+    __sub__, __rsub__ = _operator("sub"), _reflected("sub")
+    __mul__, __rmul__ = _operator("mul"), _reflected("mul")
+    __truediv__, __rtruediv__ = _operator("div"), _reflected("div")
+    __gt__, __lt__, __ge__ = _operator("gt"), _operator("lt"), _operator("ge")
+    __and__, __or__ = _operator("logical_and"), _operator("logical_or")
 
     def __neg__(self) -> Expression:
         return self.of("neg")
 
     def __abs__(self) -> Expression:
         return self.of("abs")
-
-    def __gt__(self, y: Operand) -> Expression:
-        return self.of("gt", y)
-
-    def __lt__(self, y: Operand) -> Expression:
-        return self.of("lt", y)
-
-    def __ge__(self, y: Operand) -> Expression:
-        return self.of("ge", y)
-
-    def __and__(self, y: Expression) -> Expression:
-        return self.of("logical_and", y)
-
-    def __or__(self, y: Expression) -> Expression:
-        return self.of("logical_or", y)
 
     def equals(self, y: Operand) -> Expression:
         """Element-wise equality with `y`. `==` is not overloaded: it compares expressions by identity."""

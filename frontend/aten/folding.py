@@ -4,25 +4,19 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import TypeAlias
 
-import torch
-
-from cuesta._mlir import ir
-from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.graph_builder import Value
 from cuesta.dialects.types import opmath, shape_of, spelling_of
 from cuesta.frontend.aten.pointwise import joined
 from cuesta.frontend.aten.pooling import MOST_PLACES, window
+from cuesta.frontend.call import Call
 from cuesta.frontend.rules import Decline, imports
 from cuesta.sizes import Number
-
-Value: TypeAlias = ir.Value
 
 
 @imports("col2im")
 def col2im(
-    b: GraphBuilder,
-    node: torch.fx.Node,
+    b: Call,
     x: Value,
     sizes: Sequence[Number],
     kernel: Sequence[int],

@@ -5,21 +5,16 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from typing import TypeAlias
 
-import torch
-
-from cuesta._mlir import ir
-from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.graph_builder import GraphBuilder, Value
 from cuesta.dialects.module_target import on_cpu
 from cuesta.dialects.types import opmath, shape_of, spelling_of
 from cuesta.frontend.aten.expressions import Expression, where
-from cuesta.frontend.aten.pooling import MOST_PLACES, pool_rank, to_positions
+from cuesta.frontend.aten.pooling import MOST_PLACES, beats, pool_rank
 from cuesta.frontend.aten.positions import index_into
+from cuesta.frontend.call import Call
 from cuesta.frontend.rules import Decline, imports
 from cuesta.sizes import Number, Size
-
-Value: TypeAlias = ir.Value
 
 
 def _starts(b: GraphBuilder, sample: Value, size: int, kernel: int, count: int) -> Expression:
@@ -42,11 +37,9 @@ def _starts(b: GraphBuilder, sample: Value, size: int, kernel: int, count: int) 
 
 
 @imports("fractional_max_pool2d", "fractional_max_pool3d")
-def fractional_max_pool(
-    b: GraphBuilder, node: torch.fx.Node, x: Value, kernel: Sequence[int], counts: Sequence[int], samples: Value
-) -> list[Value]:
+def fractional_max_pool(b: Call, x: Value, kernel: Sequence[int], counts: Sequence[int], samples: Value) -> list[Value]:
     """The maximum of each window and its position in the flattened image: the first of equal elements, the last NaN."""
-    rank = pool_rank(node)
+    rank = pool_rank(b)
     sizes = shape_of(x)[-rank:]
     if math.prod(kernel) > MOST_PLACES:
         raise Decline(f"pooling windows of more than {MOST_PLACES} elements")
@@ -74,21 +67,8 @@ def fractional_max_pool(
         if best is None or position is None:
             best, position = part, b.expand(here.value, whole)
             continue
-        better = b.pointwise("logical_or", b.pointwise("gt", part, best), b.pointwise("isnan", part))
+        better = beats(b, part, best)
         best, position = b.where(better, part, best), b.where(better, here.value, position)
     assert best is not None and position is not None
     result = [*shape_of(x)[:-rank], *counts]
     return [b.reshape(best, result), b.reshape(position, result)]
-
-
-@imports("fractional_max_pool2d_backward", "fractional_max_pool3d_backward")
-def fractional_max_pool_backward(
-    b: GraphBuilder,
-    node: torch.fx.Node,
-    grad: Value,
-    x: Value,
-    kernel: Sequence[int],
-    counts: Sequence[int],
-    positions: Value,
-) -> Value:
-    return to_positions(b, node, grad, positions, shape_of(x))

@@ -7,23 +7,21 @@ gradient is added to the same pixels.
 
 from __future__ import annotations
 
+import functools
 import itertools
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any
 
-import torch
-
-from cuesta._mlir import ir
-from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.graph_builder import GraphBuilder, Value
 from cuesta.dialects.module_target import on_cpu
 from cuesta.dialects.types import opmath, shape_of, spelling_of
 from cuesta.frontend.aten.expressions import Expression, Operand, where
 from cuesta.frontend.aten.positions import index_into, write_at
+from cuesta.frontend.call import Call
 from cuesta.frontend.rules import Decline, imports
 from cuesta.sizes import Number, Size, hint
-
-Value: TypeAlias = ir.Value
 
 BILINEAR, NEAREST, BICUBIC = range(3)
 ZEROS, BORDER, REFLECTION = range(3)
@@ -37,11 +35,11 @@ _A = -0.75
 
 @dataclass(frozen=True, eq=False)
 class _Tap:
-    """A pixel along one axis: its position, whether it is inside the image (None: always), its weight (None: 1), and
-    the weight's derivative by the grid's coordinate (None: 0)."""
+    """A pixel along one axis: its position, whether it is inside the image, its weight (None: 1), and the weight's
+    derivative by the grid's coordinate (None: 0)."""
 
     at: Value
-    inside: Expression | None
+    inside: Expression
     weight: Expression | None
     slope: Expression | None
 
@@ -161,8 +159,7 @@ class _Sampling:
             at = [self.b.along(sizes, 0), self.b.along(sizes, 1), *(tap.at for tap in taps)]
             pixels = index_into(self.b, self.image, at, list(range(len(at))), in_range=True)
             found = Expression(self.b, self.b.convert(pixels, opmath(spelling_of(pixels))))
-            inside = _all_inside(taps)
-            self.known[taps] = found if inside is None else where(inside, found, 0)
+            self.known[taps] = where(_all_inside(taps), found, 0)
         return self.known[taps]
 
     def total(self, read: Callable[[tuple[_Tap, ...]], Expression], by: int | None = None) -> Expression | None:
@@ -185,44 +182,27 @@ class _Sampling:
         return along(())
 
 
-def _all_inside(taps: Sequence[_Tap]) -> Expression | None:
-    inside = None
-    for tap in taps:
-        if tap.inside is not None:
-            inside = tap.inside if inside is None else inside & tap.inside
-    return inside
+def _all_inside(taps: Sequence[_Tap]) -> Expression:
+    return functools.reduce(operator.and_, (tap.inside for tap in taps))
 
 
 @imports("grid_sampler_2d", "grid_sampler_3d")
-def grid_sampler(
-    b: GraphBuilder, node: torch.fx.Node, image: Value, grid: Value, mode: int, padding: int, align_corners: bool
-) -> Value:
-    sampling = _Sampling.of(b, image, grid, mode, padding, align_corners)
+def grid_sampler(b: Call, image: Value, grid: Value, *how: Any) -> Value:
+    sampling = _Sampling.of(b, image, grid, *how)
     total = sampling.total(sampling.read)
     assert total is not None
     return b.convert(total.value, spelling_of(image))
 
 
 @imports("grid_sampler_2d_backward", "grid_sampler_3d_backward")
-def grid_sampler_backward(
-    b: GraphBuilder,
-    node: torch.fx.Node,
-    grad: Value,
-    image: Value,
-    grid: Value,
-    mode: int,
-    padding: int,
-    align_corners: bool,
-    wanted: Sequence[bool],
-) -> list[Value | None]:
+def grid_sampler_backward(b: Call, grad: Value, image: Value, grid: Value, *rest: Any) -> list[Value | None]:
     """The image's gradient and the grid's."""
-    sampling = _Sampling.of(b, image, grid, mode, padding, align_corners)
+    *how, wanted = rest
+    sampling = _Sampling.of(b, image, grid, *how)
     grad = b.convert(grad, opmath(spelling_of(grad)))
     return [
         _image_gradient(sampling, grad) if wanted[0] else None,
-        b.convert(_grid_gradient(sampling, Expression(b, grad), shape_of(grid)), spelling_of(grid))
-        if wanted[1]
-        else None,
+        _grid_gradient(sampling, Expression(b, grad), grid) if wanted[1] else None,
     ]
 
 
@@ -234,18 +214,17 @@ def _image_gradient(sampling: _Sampling, grad: Value) -> Value:
         share = Expression(b, grad)
         for tap in taps:
             share = share if tap.weight is None else share * tap.weight
-        inside = _all_inside(taps)
-        share = share if inside is None else where(inside, share, 0)
+        share = where(_all_inside(taps), share, 0)
         total = write_at(b, total, share.value, [tap.at for tap in taps], walks, "add", "in_range")
     return b.convert(total, spelling_of(image))
 
 
-def _grid_gradient(sampling: _Sampling, grad: Expression, sizes: Sequence[Number]) -> Value:
+def _grid_gradient(sampling: _Sampling, grad: Expression, grid: Value) -> Value:
     b, columns = sampling.b, []
     for axis in reversed(range(len(sampling.axes))):
         slope = sampling.total(sampling.read, axis)
         if slope is None:
-            return b.constant(0, spelling_of(grad.value), sizes)
+            return b.convert(b.constant(0, spelling_of(grad.value), shape_of(grid)), spelling_of(grid))
         by_pixel = b.reduce("sum", (grad * slope).value, [1])
         columns.append(b.reshape(by_pixel, [*sampling.places, 1]))
-    return b.cat(columns, len(sampling.places))
+    return b.convert(b.cat(columns, len(sampling.places)), spelling_of(grid))

@@ -3,61 +3,57 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
-
-import torch
+from typing import Any
 
 from cuesta._mlir import ir
 from cuesta.dialects import types
 from cuesta.dialects.cuesta import indexing
 from cuesta.dialects.fields import int_attr
-from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.graph_builder import Value
 from cuesta.dialects.types import shape_of, spelling_of, static_shape
 from cuesta.frontend.aten.pointwise import at_least_1d
 from cuesta.frontend.aten.positions import index_into
+from cuesta.frontend.call import Call
 from cuesta.frontend.rules import Decline, imports
-
-Value: TypeAlias = ir.Value
 
 #: A search among more boundaries is left to ATen: each doubling adds a step of ten ops to the kernel.
 _MOST_BOUNDARIES = 4096
 
 
 @imports("embedding")
-def embedding(b: GraphBuilder, node: torch.fx.Node, weight: Value, index: Value, *_: Any, **__: Any) -> Value:
+def embedding(b: Call, weight: Value, index: Value, *_: Any, **__: Any) -> Value:
     return index_into(b, weight, [index], [0])
 
 
 @imports("index_select")
-def index_select(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, index: Value) -> Value:
+def index_select(b: Call, x: Value, dim: int, index: Value) -> Value:
     x, index = at_least_1d(b, x), at_least_1d(b, index)
     taken = index_into(b, x, [index], [dim % len(shape_of(x))])
-    return b.reshape(taken, tuple(node.meta["val"].shape))
+    return b.reshape(taken, b.sizes)
 
 
 @imports("index.Tensor", "_unsafe_index.Tensor")
-def index(b: GraphBuilder, node: torch.fx.Node, x: Value, indices: Sequence[Value | None]) -> Value:
+def index(b: Call, x: Value, indices: Sequence[Value | None]) -> Value:
     dims = [d for d, i in enumerate(indices) if i is not None]
     chosen = [i for i in indices if i is not None]
     if any(spelling_of(i) not in ("i64", "i32") for i in chosen):
         raise Decline("boolean mask: the result's size depends on the data")
-    unsafe = str(node.target).startswith("aten._unsafe")
+    unsafe = b.name.startswith("_unsafe")
     return index_into(b, x, chosen, dims, in_range=unsafe, wraps=not unsafe)
 
 
 @imports("gather")
-def gather(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, index: Value, **_: Any) -> Value:
+def gather(b: Call, x: Value, dim: int, index: Value, **_: Any) -> Value:
     x, index = at_least_1d(b, x), at_least_1d(b, index)
     result = types.tensor(shape_of(index), spelling_of(x))
     taken = indexing.Gather(x, index, int_attr(dim % len(shape_of(x))), result).result
     taken.owner.attributes["from_zero"] = ir.UnitAttr.get()
-    return b.reshape(taken, tuple(node.meta["val"].shape))
+    return b.reshape(taken, b.sizes)
 
 
 @imports("bucketize.Tensor", "searchsorted.Tensor")
 def bucketize(
-    b: GraphBuilder,
-    node: torch.fx.Node,
+    b: Call,
     x: Value,
     boundaries: Value,
     *,
@@ -67,7 +63,7 @@ def bucketize(
     sorter: Value | None = None,
 ) -> Value:
     """Repeats ATen's binary search step by step, so that NaN and unsorted boundaries lead to the same results."""
-    if str(node.target).startswith("aten.searchsorted"):
+    if b.name == "searchsorted":
         x, boundaries = boundaries, x
     count = static_shape(boundaries)
     if len(count) != 1:

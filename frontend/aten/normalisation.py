@@ -1,24 +1,21 @@
-"""Imports softmax, norms, losses and attention. Most of them are one op in ATen and one in the dialect."""
+"""Imports softmax, norms and losses. Most of them are one op in ATen and one in the dialect."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 
-from cuesta._mlir import ir
 from cuesta.dialects import types
-from cuesta.dialects.cuesta import attention, normalisation
+from cuesta.dialects.cuesta import normalisation
 from cuesta.dialects.fields import float_attr, int_attr
-from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.graph_builder import GraphBuilder, Value
 from cuesta.dialects.types import opmath, shape_of, spelling_of
 from cuesta.frontend.aten.pointwise import at_least_1d, refuse_integers
+from cuesta.frontend.call import Call
 from cuesta.frontend.rules import Decline, imports, sizes_of
-from cuesta.sizes import Size
 
-Value: TypeAlias = ir.Value
 _CLASSES: dict[str, tuple[Any, dict[str, int]]] = {
     "_softmax": (normalisation.Softmax, {"safe": 0}),
     "_safe_softmax": (normalisation.Softmax, {"safe": 1}),
@@ -33,41 +30,37 @@ def _rank(x: Value) -> int:
 
 
 @imports("_softmax", "_safe_softmax", "_log_softmax")
-def softmax(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, *_: Any, **__: Any) -> Value:
-    cls, extra = _CLASSES[str(node.target).split(".")[1]]
-    x = at_least_1d(b, b.convert(x, types.SPELLING[node.meta["val"].dtype]))
+def softmax(b: Call, x: Value, dim: int, *_: Any, **__: Any) -> Value:
+    cls, extra = _CLASSES[b.name]
+    x = at_least_1d(b, b.convert(x, b.spelling))
     refuse_integers(x)
     y = cls(x, int_attr(dim % _rank(x)), *map(int_attr, extra.values()), x.type).result
-    return b.reshape(y, tuple(node.meta["val"].shape))
+    return b.reshape(y, b.sizes)
 
 
 @imports("_softmax_backward_data", "_log_softmax_backward_data")
-def softmax_backward(
-    b: GraphBuilder, node: torch.fx.Node, grad: Value, y: Value, dim: int, dtype: torch.dtype
-) -> Value:
+def softmax_backward(b: Call, grad: Value, y: Value, dim: int, dtype: torch.dtype) -> Value:
     if types.SPELLING[dtype] != spelling_of(grad):
         raise Decline("gradient and input have different dtypes")
-    cls, _ = _CLASSES[str(node.target).split(".")[1]]
+    cls, _ = _CLASSES[b.name]
     grad, y = at_least_1d(b, grad), at_least_1d(b, y)
     dx = cls(grad, y, int_attr(dim % _rank(y)), grad.type).result
-    return b.reshape(dx, tuple(node.meta["val"].shape))
+    return b.reshape(dx, b.sizes)
 
 
 @imports("native_layer_norm")
-def layer_norm(
-    b: GraphBuilder, node: torch.fx.Node, x: Value, shape: Sequence[int], weight: Any, bias: Any, eps: float
-) -> list[Value]:
+def layer_norm(b: Call, x: Value, shape: Sequence[int], weight: Any, bias: Any, eps: float) -> list[Value]:
     # A missing weight or bias is imported as a constant, which `decompose` omits from the arithmetic.
     weight = b.constant(1, spelling_of(x), shape) if weight is None else weight
     bias = b.constant(0, spelling_of(x), shape) if bias is None else bias
-    y, mean, _ = node.meta["val"]
+    y, mean, _ = b.meta
     x, weight, bias = _of_one_type(b, x, weight, bias)
     # If weight and input have different dtypes, torch's dtype inference and its kernels disagree on the statistics'
     # dtype; the graph follows the inference.
     kind = types.SPELLING[mean.dtype] if spelling_of(x) == types.SPELLING[y.dtype] else spelling_of(x)
     statistics = types.tensor(tuple(mean.shape), kind)
     op = normalisation.LayerNorm(x, weight, bias, int_attr(len(shape)), float_attr(eps), x.type, statistics, statistics)
-    return [b.convert(r, types.SPELLING[v.dtype]) for r, v in zip(op.operation.results, node.meta["val"], strict=True)]
+    return [b.convert(r, types.SPELLING[v.dtype]) for r, v in zip(op.operation.results, b.meta, strict=True)]
 
 
 def _of_one_type(b: GraphBuilder, *values: Value) -> list[Value]:
@@ -81,48 +74,36 @@ def _of_one_type(b: GraphBuilder, *values: Value) -> list[Value]:
 
 @imports("native_layer_norm_backward")
 def layer_norm_backward(
-    b: GraphBuilder,
-    node: torch.fx.Node,
-    grad: Value,
-    x: Value,
-    shape: Sequence[int],
-    mean: Value,
-    rstd: Value,
-    weight: Any,
-    bias: Any,
-    output_mask: Sequence[bool],
+    b: Call, grad: Value, x: Value, shape: Sequence[int], mean: Value, rstd: Value, *rest: Any
 ) -> list[Value | None]:
+    weight, _bias, output_mask = rest
     weight = b.constant(1, spelling_of(x), shape) if weight is None else weight
     x, grad, weight = _of_one_type(b, x, grad, weight)
-    if spelling_of(x) != types.SPELLING[node.args[1].meta["val"].dtype]:  # type: ignore[union-attr]
+    if spelling_of(x) != types.SPELLING[b.given(1).dtype]:
         mean, rstd = b.convert(mean, spelling_of(x)), b.convert(rstd, spelling_of(x))
     parameter = types.tensor(list(shape), spelling_of(x))
     op = normalisation.LayerNormBackward(
         grad, x, mean, rstd, weight, int_attr(len(shape)), x.type, parameter, parameter
     )
-    results = zip(op.operation.results, node.meta["val"], output_mask, strict=True)
+    results = zip(op.operation.results, b.meta, output_mask, strict=True)
     return [b.convert(r, types.SPELLING[v.dtype]) if wanted else None for r, v, wanted in results]
 
 
+def _space(samples: int, channels: int, pixels: int, groups: int) -> list[int]:
+    """The iteration space of a group norm: samples, groups, channels of a group, pixels."""
+    return [samples, groups, channels // groups, pixels]
+
+
 @imports("native_group_norm")
-def group_norm(
-    b: GraphBuilder,
-    node: torch.fx.Node,
-    x: Value,
-    weight: Value | None,
-    bias: Value | None,
-    samples: int,
-    channels: int,
-    pixels: int,
-    groups: int,
-    eps: float,
-) -> list[Value]:
-    """Computes in one iteration space, [samples, groups, channels of a group, pixels], so that one kernel results."""
-    if not node.args[0].meta["val"].is_contiguous():  # type: ignore[union-attr]
+def group_norm(b: Call, x: Value, weight: Value | None, *rest: Any) -> list[Value]:
+    """Computes in one iteration space, so that one kernel results."""
+    bias, *sizes, eps = rest
+    samples, groups, inside, _ = space = _space(*sizes)
+    if not b.given(0).is_contiguous():
         raise Decline("group norm of an input that is not contiguous")
     spelling = spelling_of(x)
     wide = opmath(spelling)
-    grouped = b.convert(b.reshape(x, [samples, groups, channels // groups, pixels]), wide)
+    grouped = b.convert(b.reshape(x, space), wide)
     mean = b.mean(grouped, [2, 3], keepdim=True)
     centred = b.pointwise("sub", grouped, mean)
     var = b.mean(b.pointwise("square", centred), [2, 3], keepdim=True)
@@ -130,33 +111,23 @@ def group_norm(
     y = b.pointwise("mul", centred, rstd)
     for name, parameter in (("mul", weight), ("add", bias)):
         if parameter is not None:
-            along = b.reshape(b.convert(parameter, wide), [1, groups, channels // groups, 1])
+            along = b.reshape(b.convert(parameter, wide), [1, groups, inside, 1])
             y = b.pointwise(name, y, along)
     results = [b.convert(b.reshape(y, shape_of(x)), spelling)]
-    for value, meta in zip((mean, rstd), node.meta["val"][1:], strict=True):
+    for value, meta in zip((mean, rstd), b.meta[1:], strict=True):
         results.append(b.convert(b.reshape(value, [samples, groups]), types.SPELLING[meta.dtype]))
     return results
 
 
 @imports("native_group_norm_backward")
 def group_norm_backward(
-    b: GraphBuilder,
-    node: torch.fx.Node,
-    grad: Value,
-    x: Value,
-    mean: Value,
-    rstd: Value,
-    weight: Value | None,
-    samples: int,
-    channels: int,
-    pixels: int,
-    groups: int,
-    output_mask: Sequence[bool],
+    b: Call, grad: Value, x: Value, mean: Value, rstd: Value, weight: Value | None, *rest: Any
 ) -> list[Value | None]:
     """Computes in the iteration space of `group_norm`, with ATen's formulas: sums over a channel's pixels give all
     three gradients."""
+    *sizes, output_mask = rest
+    samples, groups, _, _ = space = _space(*sizes)
     wide = opmath(spelling_of(x))
-    space = [samples, groups, channels // groups, pixels]
     grad, x = (b.convert(b.reshape(v, space), wide) for v in (grad, x))
     mean, rstd = (b.convert(b.reshape(v, [samples, groups, 1, 1]), wide) for v in (mean, rstd))
     total = b.reduce("sum", grad, [3], keepdim=True)
@@ -169,7 +140,7 @@ def group_norm_backward(
         results[1] = b.reduce("sum", b.pointwise("mul", centred, rstd), [0])
     if output_mask[2]:
         results[2] = b.reduce("sum", total, [0])
-    metas = node.meta["val"]
+    metas = b.meta
     return [
         None if r is None else b.reshape(b.convert(r, types.SPELLING[meta.dtype]), sizes_of(meta))
         for r, meta in zip(results, metas, strict=True)
@@ -177,13 +148,7 @@ def group_norm_backward(
 
 
 def _group_norm_input(
-    b: GraphBuilder,
-    grad: Value,
-    x: Value,
-    mean: Value,
-    rstd: Value,
-    weight: Value | None,
-    sums: tuple[Value, Value],
+    b: GraphBuilder, grad: Value, x: Value, mean: Value, rstd: Value, weight: Value | None, sums: tuple[Value, Value]
 ) -> Value:
     """The gradient of the input. `sums`: `grad`, and `grad` times `x`, each summed over a channel's pixels."""
     _, groups, inside, pixels = shape_of(x)
@@ -207,90 +172,16 @@ def _check_loss(x: Value, weight: Any) -> None:
 
 
 @imports("nll_loss_forward")
-def nll_loss(
-    b: GraphBuilder, node: torch.fx.Node, x: Value, target: Value, weight: Any, reduction: int, ignore_index: int
-) -> list[Value]:
+def nll_loss(b: Call, x: Value, target: Value, weight: Any, reduction: int, ignore_index: int) -> list[Value]:
     _check_loss(x, weight)
-    loss, total = (types.tensor(tuple(v.shape), types.SPELLING[v.dtype]) for v in node.meta["val"])
+    loss, total = b.types
     op = normalisation.NllLoss(x, target, int_attr(reduction), int_attr(ignore_index), loss, total)
     return list(op.operation.results)
 
 
 @imports("nll_loss_backward")
-def nll_loss_backward(
-    b: GraphBuilder,
-    node: torch.fx.Node,
-    grad: Value,
-    x: Value,
-    target: Value,
-    weight: Any,
-    reduction: int,
-    ignore_index: int,
-    total: Value,
-) -> Value:
+def nll_loss_backward(b: Call, grad: Value, x: Value, target: Value, *rest: Any) -> Value:
+    weight, reduction, ignore_index, total = rest
     _check_loss(x, weight)
     op = normalisation.NllLossBackward(grad, target, total, int_attr(reduction), int_attr(ignore_index), x.type)
     return op.result
-
-
-def _scale(q: Value, scale: float | None) -> ir.FloatAttr:
-    if scale is not None:
-        return float_attr(scale)
-    head = shape_of(q)[-1]
-    if isinstance(head, Size):
-        raise Decline("default scale of attention whose head size depends on the call")
-    return float_attr(1 / math.sqrt(head))
-
-
-def _check_attention(q: Value, k: Value, v: Value, dropout_p: float) -> None:
-    """Raises Decline for attention that no kernel of ours computes, such as with sizes not known to be equal."""
-    if dropout_p:
-        raise Decline("attention with dropout: random numbers come from torch's generator")
-    batch, keys, values = shape_of(q)[0], shape_of(k)[:3], shape_of(v)[:3]
-    if keys != values:
-        raise Decline("keys and values are not known to have equal sizes")
-    if batch != keys[0]:
-        raise Decline("queries and keys are not known to have equal batch sizes")
-
-
-@imports("_scaled_dot_product_flash_attention_for_cpu")
-def attention_forward(
-    b: GraphBuilder,
-    node: torch.fx.Node,
-    q: Value,
-    k: Value,
-    v: Value,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    *,
-    attn_mask: Value | None = None,
-    scale: float | None = None,
-) -> list[Value]:
-    _check_attention(q, k, v, dropout_p)
-    output, logsumexp = (types.tensor(tuple(r.shape), types.SPELLING[r.dtype]) for r in node.meta["val"])
-    op = attention.Attention(q, k, v, attn_mask, _scale(q, scale), int_attr(is_causal), output, logsumexp)
-    return list(op.operation.results)
-
-
-@imports("_scaled_dot_product_flash_attention_for_cpu_backward")
-def attention_backward(
-    b: GraphBuilder,
-    node: torch.fx.Node,
-    grad: Value,
-    q: Value,
-    k: Value,
-    v: Value,
-    output: Value,
-    logsumexp: Value,
-    dropout_p: float,
-    is_causal: bool,
-    *,
-    attn_mask: Value | None = None,
-    scale: float | None = None,
-) -> list[Value]:
-    _check_attention(q, k, v, dropout_p)
-    results = (q.type, k.type, v.type)
-    op = attention.AttentionBackward(
-        grad, q, k, v, output, logsumexp, attn_mask, _scale(q, scale), int_attr(is_causal), *results
-    )
-    return list(op.operation.results)

@@ -8,23 +8,21 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any
 
 import torch
 
-from cuesta._mlir import ir
 from cuesta.dialects import types
 from cuesta.dialects.cuesta import indexing, reduction
 from cuesta.dialects.fields import float_attr, int_array
-from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.graph_builder import GraphBuilder, Value
 from cuesta.dialects.types import opmath, shape_of, spelling_of
-from cuesta.frontend.aten.pointwise import joined, result_spelling
+from cuesta.frontend.aten.pointwise import joined
 from cuesta.frontend.aten.positions import write_at
+from cuesta.frontend.call import Call
 from cuesta.frontend.rules import Decline, imports, sizes_of
 from cuesta.sizes import Number, Size
 from cuesta.torch_private.symbolic_shapes import statically_known_true
-
-Value: TypeAlias = ir.Value
 
 #: Pools of windows with more places than this are left to ATen: each place is an operand of the kernel.
 MOST_PLACES = 32
@@ -52,9 +50,9 @@ class Window:
         return math.ceil(self.kernel / self.stride)
 
 
-def pool_rank(node: torch.fx.Node) -> int:
+def pool_rank(b: Call) -> int:
     """The number of dims of a pool's windows, from the name of its op."""
-    return 2 if "2d" in str(node.target) else 3
+    return 2 if "2d" in b.name else 3
 
 
 def _each(numbers: int | Sequence[int], rank: int) -> list[int]:
@@ -66,10 +64,12 @@ def _windows(
     sizes: Sequence[Number],
     counts: Sequence[Number],
     kernel: Sequence[int],
-    stride: Sequence[int],
-    padding: int | Sequence[int],
+    stride: Sequence[int] = (),
+    padding: int | Sequence[int] = 0,
     dilation: int | Sequence[int] = 1,
+    ceil_mode: bool = False,
 ) -> list[Window]:
+    """The windows along each dim, from a pool's arguments. `ceil_mode` has told torch the `counts` already."""
     rank = len(counts)
     kernel = _each(kernel, rank)
     columns = (sizes[-rank:], counts, kernel, _each(stride, rank) if stride else kernel)
@@ -116,21 +116,12 @@ def _affine(b: GraphBuilder, x: Value, factor: int, addend: int) -> Value:
 
 
 @imports("max_pool2d_with_indices", "max_pool3d_with_indices")
-def max_pool(
-    b: GraphBuilder,
-    node: torch.fx.Node,
-    x: Value,
-    kernel: Sequence[int],
-    stride: Sequence[int] = (),
-    padding: int | Sequence[int] = 0,
-    dilation: int | Sequence[int] = 1,
-    ceil_mode: bool = False,
-) -> list[Value | None]:
-    rank = pool_rank(node)
-    windows = _windows(shape_of(x), sizes_of(node.meta["val"][0])[-rank:], kernel, stride, padding, dilation)
+def max_pool(b: Call, x: Value, *shape: Any) -> list[Value | None]:
+    rank = pool_rank(b)
+    windows = _windows(shape_of(x), sizes_of(b.meta[0])[-rank:], *shape)
     lowest = reduction.BY_NAME["amax"].identity(types.element(spelling_of(x)))
     places = list(_places(b, x, windows, lowest))
-    if all(user.args[1] != 1 for user in node.users):
+    if 1 not in b.read:
         return [joined(b, "maximum", places), None]
     offsets = _offsets(windows)
     best = places[0]
@@ -141,8 +132,7 @@ def max_pool(
         found = b.pointwise("logical_or", b.with_number("gt", best, lowest), b.pointwise("isnan", best))
         offset = b.where(found, offset, b.constant(-1, kind))
     for here, part in zip(offsets[1:], places[1:], strict=True):
-        # Of equal elements the first is chosen, of NaNs the last.
-        better = b.pointwise("logical_or", b.pointwise("gt", part, best), b.pointwise("isnan", part))
+        better = beats(b, part, best)
         offset = b.where(better, b.constant(here, kind), offset)
         best = b.where(better, part, best)
     return [best, _position(b, windows, b.convert(offset, "i64"))]
@@ -181,10 +171,10 @@ def _meeting(b: GraphBuilder, x: Value, windows: Sequence[Window], outside: floa
         yield list(back), window(b, x, [w.size for w in windows], rows, outside)
 
 
-def _scatters_faster(node: torch.fx.Node, windows: Sequence[Window]) -> bool:
+def _scatters_faster(b: Call, windows: Sequence[Window]) -> bool:
     """Whether gathering the gradients takes longer on a CPU than ATen's serial loop (measured: 2 to 8 times). It does
     if many windows contain an element, if vectors gather with gaps, or if narrow numbers are gathered from rows."""
-    result = node.meta["val"]
+    result = b.meta
     meeting = math.prod(w.meeting for w in windows)
     rows, narrow = statically_known_true(result.stride()[-1] == 1), result.dtype.itemsize < 4
     apart = meeting > 1 and any(w.stride > 1 for w in windows)
@@ -192,28 +182,18 @@ def _scatters_faster(node: torch.fx.Node, windows: Sequence[Window]) -> bool:
 
 
 @imports("max_pool2d_with_indices_backward", "max_pool3d_with_indices_backward")
-def max_pool_backward(
-    b: GraphBuilder,
-    node: torch.fx.Node,
-    grad: Value,
-    x: Value,
-    kernel: Sequence[int],
-    stride: Sequence[int],
-    padding: int | Sequence[int],
-    dilation: int | Sequence[int],
-    ceil_mode: bool,
-    indices: Value,
-) -> Value:
-    rank = pool_rank(node)
-    windows = _windows(shape_of(x), shape_of(grad)[-rank:], kernel, stride, padding, dilation)
-    if any(w.dilation > 1 for w in windows) or _scatters_faster(node, windows):
-        return to_positions(b, node, grad, indices, shape_of(x))
+def max_pool_backward(b: Call, grad: Value, x: Value, *rest: Any) -> Value:
+    rank = pool_rank(b)
+    *shape, indices = rest
+    windows = _windows(shape_of(x), shape_of(grad)[-rank:], *shape)
+    if any(w.dilation > 1 for w in windows) or _scatters_faster(b, windows):
+        return to_positions(b, grad, indices, shape_of(x))
     wide = opmath(spelling_of(grad))
     here = _flat(b, windows, [_along(b, shape_of(x), windows, d) for d in range(rank)])
     parts = []
     for (_, at), (_, part) in zip(_meeting(b, indices, windows, -1), _meeting(b, grad, windows, 0), strict=True):
         parts.append(b.where(b.pointwise("eq", at, here), b.convert(part, wide), b.constant(0, wide)))
-    return b.convert(joined(b, "add", parts), result_spelling(node))
+    return b.convert(joined(b, "add", parts), b.spelling)
 
 
 def has_vectors_of_channels(image: torch.Tensor) -> bool:
@@ -221,10 +201,10 @@ def has_vectors_of_channels(image: torch.Tensor) -> bool:
     return statically_known_true(image.stride(1) == 1) and statically_known_true(image.shape[1] > 1)
 
 
-def to_positions(b: GraphBuilder, node: torch.fx.Node, grad: Value, positions: Value, sizes: Sequence[Number]) -> Value:
+def to_positions(b: Call, grad: Value, positions: Value, sizes: Sequence[Number]) -> Value:
     """The node's result, of `sizes`: each gradient is added at its position in the flattened image, in the order of
     ATen's loop."""
-    result, rank = node.meta["val"], pool_rank(node)
+    result, rank = b.meta, pool_rank(b)
     if result.device.type == "cpu" and result.dim() == rank + 2 and has_vectors_of_channels(result):
         # Measured: our kernel took 1.3 to 3.8 of ATen's time.
         raise Decline("gradient of pooling in channels_last: ATen vectorises over the channels")
@@ -235,6 +215,19 @@ def to_positions(b: GraphBuilder, node: torch.fx.Node, grad: Value, positions: V
     walks = [*range(len(planes)), -1]
     written = write_at(b, zeros, b.reshape(grad, ends), [b.reshape(positions, ends)], walks, "add")
     return b.reshape(written, sizes)
+
+
+@imports(
+    *("adaptive_max_pool2d_backward", "adaptive_max_pool3d_backward"),
+    *("fractional_max_pool2d_backward", "fractional_max_pool3d_backward"),
+)
+def other_max_pool_backward(b: Call, grad: Value, x: Value, *rest: Any) -> Value:
+    return to_positions(b, grad, rest[-1], shape_of(x))
+
+
+def beats(b: GraphBuilder, x: Value, best: Value) -> Value:
+    """Whether each element replaces the best so far: of equal elements the first is chosen, of NaNs the last."""
+    return b.pointwise("logical_or", b.pointwise("gt", x, best), b.pointwise("isnan", x))
 
 
 def _divisor(
@@ -255,8 +248,7 @@ def _divisor(
 
 @imports("avg_pool2d", "avg_pool3d")
 def avg_pool(
-    b: GraphBuilder,
-    node: torch.fx.Node,
+    b: Call,
     x: Value,
     kernel: Sequence[int],
     stride: Sequence[int] = (),
@@ -265,8 +257,8 @@ def avg_pool(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Value:
-    result = node.meta["val"]
-    rank, spelling = pool_rank(node), result_spelling(node)
+    result = b.meta
+    rank, spelling = pool_rank(b), b.spelling
     windows = _windows(shape_of(x), sizes_of(result)[-rank:], kernel, stride, padding)
     wide = b.convert(x, opmath(spelling))
     total = joined(b, "add", _places(b, wide, windows, 0))
@@ -276,8 +268,7 @@ def avg_pool(
 
 @imports("avg_pool2d_backward", "avg_pool3d_backward")
 def avg_pool_backward(
-    b: GraphBuilder,
-    node: torch.fx.Node,
+    b: Call,
     grad: Value,
     x: Value,
     kernel: Sequence[int],
@@ -287,7 +278,7 @@ def avg_pool_backward(
     count_include_pad: bool,
     divisor_override: int | None,
 ) -> Value:
-    rank, spelling = pool_rank(node), result_spelling(node)
+    rank, spelling = pool_rank(b), b.spelling
     windows = _windows(shape_of(x), shape_of(grad)[-rank:], kernel, stride, padding)
     wide = b.convert(grad, opmath(spelling))
     divisor = _divisor(b, shape_of(grad), windows, opmath(spelling), count_include_pad, divisor_override)

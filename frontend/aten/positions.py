@@ -6,7 +6,6 @@ Rules of all families use these builders. This module has no rules, so no rule m
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
 
 import torch
 
@@ -15,13 +14,11 @@ from cuesta.dialects import types
 from cuesta.dialects.cuesta import indexing
 from cuesta.dialects.cuesta import scatter as scatter_op
 from cuesta.dialects.fields import int_array
-from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.graph_builder import GraphBuilder, Value
 from cuesta.dialects.kernel_scatter import atomic_of
 from cuesta.dialects.module_target import on_cpu
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.frontend.rules import Decline
-
-Value: TypeAlias = ir.Value
 
 
 def index_into(

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
-import torch
-
-from cuesta._mlir import ir
 from cuesta.dialects import types
 from cuesta.dialects.cuesta import reduction
 from cuesta.dialects.fields import int_attr
-from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.graph_builder import GraphBuilder, Value
 from cuesta.dialects.types import opmath, shape_of, spelling_of
-from cuesta.frontend.aten.pointwise import refuse_integers, result_spelling
+from cuesta.frontend.aten.pointwise import refuse_integers
+from cuesta.frontend.call import Call
 from cuesta.frontend.rules import Decline, imports
-
-Value: TypeAlias = ir.Value
 
 _RUNNING: dict[str, Any] = {
     "cumsum": reduction.CumSum,
@@ -40,30 +36,30 @@ def _reduce(b: GraphBuilder, name: str, x: Value, dims: list[int], keepdim: bool
 
 
 @imports("sum", "prod")
-def sum_(b: GraphBuilder, node: torch.fx.Node, x: Value, dims: Any = None, keepdim: bool = False, **_: Any) -> Value:
-    result = result_spelling(node)
+def sum_(b: Call, x: Value, dims: Any = None, keepdim: bool = False, **_: Any) -> Value:
+    result = b.spelling
     wide = opmath(result)
-    total = _reduce(b, str(node.target).split(".")[1], b.convert(x, wide), all_dims(x, dims), keepdim)
+    total = _reduce(b, b.name, b.convert(x, wide), all_dims(x, dims), keepdim)
     return b.convert(total, result)
 
 
 @imports("mean")
-def mean(b: GraphBuilder, node: torch.fx.Node, x: Value, dims: Any = None, keepdim: bool = False, **_: Any) -> Value:
-    result = result_spelling(node)
+def mean(b: Call, x: Value, dims: Any = None, keepdim: bool = False, **_: Any) -> Value:
+    result = b.spelling
     return b.convert(b.mean(b.convert(x, opmath(result)), all_dims(x, dims), keepdim), result)
 
 
 @imports("amax", "amin", "max.default", "min.default")
-def amax(b: GraphBuilder, node: torch.fx.Node, x: Value, dims: Any = None, keepdim: bool = False) -> Value:
-    name = str(node.target).split(".")[1]
+def amax(b: Call, x: Value, dims: Any = None, keepdim: bool = False) -> Value:
+    name = b.name
     return _reduce(b, {"max": "amax", "min": "amin"}.get(name, name), x, all_dims(x, dims), keepdim)
 
 
 @imports("any", "all")
-def any_(b: GraphBuilder, node: torch.fx.Node, x: Value, dims: Any = None, keepdim: bool = False) -> Value:
-    if result_spelling(node) != "i1":
+def any_(b: Call, x: Value, dims: Any = None, keepdim: bool = False) -> Value:
+    if b.spelling != "i1":
         raise Decline("uint8: the result is uint8, not bool")
-    _, name, overload = str(node.target).split(".")
+    _, name, overload = str(b.node.target).split(".")
     # This overload, for several dims, reads an empty list as no dims; all other reductions read it as all dims.
     none = overload == "dims" and dims is not None and not dims
     return _reduce(b, name, b.convert(x, "i1"), [] if none else all_dims(x, dims), keepdim)
@@ -79,21 +75,21 @@ def _argmax(b: GraphBuilder, name: str, x: Value, dim: int, keepdim: bool) -> Va
 
 
 @imports("argmax", "argmin")
-def argmax(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int | None = None, keepdim: bool = False) -> Value:
-    name = str(node.target).split(".")[1]
+def argmax(b: Call, x: Value, dim: int | None = None, keepdim: bool = False) -> Value:
+    name = b.name
     if not shape_of(x):
         return b.constant(0, "i64")
     if dim is None:
         index = _argmax(b, name, b.reshape(x, [math.prod(shape_of(x))]), 0, False)
-        return b.reshape(index, tuple(node.meta["val"].shape))
+        return b.reshape(index, b.sizes)
     return _argmax(b, name, x, dim % len(shape_of(x)), keepdim)
 
 
 @imports("max.dim", "min.dim")
-def max_dim(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, keepdim: bool = False) -> list[Value]:
+def max_dim(b: Call, x: Value, dim: int, keepdim: bool = False) -> list[Value]:
     if not shape_of(x):
         return [x, b.constant(0, "i64")]
-    name = str(node.target).split(".")[1]
+    name = b.name
     dim %= len(shape_of(x))
     return [b.reduce("a" + name, x, [dim], keepdim), _argmax(b, "arg" + name, x, dim, keepdim)]
 
@@ -113,7 +109,7 @@ def variance(b: GraphBuilder, x: Value, dims: list[int], correction: float, keep
 
 
 @imports("var", "var_mean", "std")
-def var(b: GraphBuilder, node: torch.fx.Node, x: Value, dims: Any = None, *args: Any, **kwargs: Any) -> Any:
+def var(b: Call, x: Value, dims: Any = None, *args: Any, **kwargs: Any) -> Any:
     keepdim = kwargs.get("keepdim", args[1] if len(args) > 1 else False)
     correction = kwargs.get("correction", 1)
     if args and not isinstance(args[0], bool):
@@ -125,15 +121,15 @@ def var(b: GraphBuilder, node: torch.fx.Node, x: Value, dims: Any = None, *args:
     correction = 1 if correction is None else correction
     result = spelling_of(x)
     value, average = variance(b, b.convert(x, opmath(result)), all_dims(x, dims), correction, keepdim)
-    name = str(node.target).split(".")[1]
+    name = b.name
     if name == "var_mean":
         return [b.convert(value, result), b.convert(average, result)]
     return b.convert(b.pointwise("sqrt", value) if name == "std" else value, result)
 
 
 @imports("logsumexp")
-def logsumexp(b: GraphBuilder, node: torch.fx.Node, x: Value, dims: Any, keepdim: bool = False) -> Value:
-    result = result_spelling(node)
+def logsumexp(b: Call, x: Value, dims: Any, keepdim: bool = False) -> Value:
+    result = b.spelling
     x, chosen = b.convert(x, opmath(result)), all_dims(x, dims)
     if not chosen:  # x is 0-d
         return b.convert(x, result)
@@ -142,25 +138,25 @@ def logsumexp(b: GraphBuilder, node: torch.fx.Node, x: Value, dims: Any, keepdim
     finite = b.where(b.with_number("eq", b.pointwise("abs", top), math.inf), b.constant(0, spelling_of(x)), top)
     total = b.reduce("sum", b.pointwise("exp", b.pointwise("sub", x, finite)), chosen, keepdim=True)
     value = b.pointwise("add", b.pointwise("log", total), finite)
-    return b.convert(b.reshape(value, tuple(node.meta["val"].shape)), result)
+    return b.convert(b.reshape(value, b.sizes), result)
 
 
 @imports("cumsum", "cumprod", "logcumsumexp")
-def running(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, **_: Any) -> Value:
-    result = result_spelling(node)
+def running(b: Call, x: Value, dim: int, **_: Any) -> Value:
+    result = b.spelling
     if not shape_of(x):
         return b.convert(x, result)
-    wide, op = b.convert(x, opmath(result)), _RUNNING[str(node.target).split(".")[1]]
+    wide, op = b.convert(x, opmath(result)), _RUNNING[b.name]
     dim %= len(shape_of(x))
     if op is reduction.LogCumSumExp:
         refuse_integers(wide)
-        declines_along_rows(node, dim)
+        declines_along_rows(b, dim)
     return b.convert(op(wide, int_attr(dim), wide.type).result, result)
 
 
-def declines_along_rows(node: torch.fx.Node, dim: int) -> None:
+def declines_along_rows(b: Call, dim: int) -> None:
     """Leaves a running reduction along rows on a CPU to ATen. The CPU predicts ATen's branches, but each step of ours
     waits for the step before. Measured: ATen's `logcumsumexp` takes two thirds of our time, its `cummax` a quarter."""
-    operand = node.args[0].meta["val"]  # type: ignore[union-attr]
+    operand = b.given(0)
     if operand.device.type == "cpu" and dim == operand.dim() - 1:
         raise Decline("running reduction along rows: each step waits for the one before")

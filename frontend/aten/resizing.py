@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any
 
-import torch
-
-from cuesta._mlir import ir
-from cuesta.dialects.graph_builder import GraphBuilder
-from cuesta.frontend.aten.pointwise import result_spelling
-from cuesta.frontend.rules import imports, sizes_of, strides_of
-
-Value: TypeAlias = ir.Value
+from cuesta.dialects.graph_builder import Value
+from cuesta.frontend.call import Call
+from cuesta.frontend.rules import imports, strides_of
 
 
 @imports("resize_bytes", namespace="cuesta")
-def resize_bytes(
-    b: GraphBuilder, node: torch.fx.Node, x: Value, size: Any, scale: Any, mode: str, align_corners: bool
-) -> Value:
+def resize_bytes(b: Call, x: Value, size: Any, scale: Any, mode: str, align_corners: bool) -> Value:
     """Becomes a call of an ATen op, so that a program does not need the custom op at run time."""
-    source = node.args[0]
-    assert isinstance(source, torch.fx.Node)
-    result = (sizes_of(node.meta["val"]), result_spelling(node), strides_of(node.meta["val"]))
+    result = (b.sizes, b.spelling, strides_of(b.meta))
     arguments = [x, size, align_corners, scale]
     reason = "uint8 image: ATen resizes it in integer arithmetic"
     overload = f"aten.upsample_{mode}2d.vec"
-    (resized,) = b.aten(overload, arguments, {}, [result], reason, [strides_of(source.meta["val"])])
+    (resized,) = b.aten(overload, arguments, {}, [result], reason, [strides_of(b.given(0))])
     return resized

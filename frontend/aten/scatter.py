@@ -4,36 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
-import torch
+from torch.fx import Node
 
 from cuesta._mlir import ir
 from cuesta.dialects import types
 from cuesta.dialects.cuesta import indexing, pointwise, reduction
 from cuesta.dialects.fields import int_attr
-from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.graph_builder import GraphBuilder, Value
 from cuesta.dialects.module_target import on_cpu
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.frontend.aten.pointwise import at_least_1d
 from cuesta.frontend.aten.positions import index_into, write_at
+from cuesta.frontend.call import Call
 from cuesta.frontend.rules import Decline, imports
 from cuesta.sizes import Number, Size
-
-Value: TypeAlias = ir.Value
 
 #: The most elements of a mask that one program counts on a GPU.
 _MOST_COUNTED = 8192
 #: Reduction names of scatter_reduce, index_reduce and scatter.reduce → how `cuesta.scatter` combines.
-_REDUCE = {
-    "sum": "add",
-    "add": "add",
-    "mean": "add",
-    "prod": "mul",
-    "multiply": "mul",
-    "amax": "max",
-    "amin": "min",
-}
+_REDUCE = {"sum": "add", "add": "add", "mean": "add", "prod": "mul", "multiply": "mul", "amax": "max", "amin": "min"}
 
 
 def _shaped(b: GraphBuilder, index: Value, dim: int, rank: int) -> Value:
@@ -43,9 +34,7 @@ def _shaped(b: GraphBuilder, index: Value, dim: int, rank: int) -> Value:
 
 # -- index_put and put ------------------------------------------------------------------------
 @imports("index_put.default", "_unsafe_index_put.default")
-def index_put(
-    b: GraphBuilder, node: torch.fx.Node, x: Value, indices: Sequence[Value | None], value: Value, add: bool = False
-) -> Value:
+def index_put(b: Call, x: Value, indices: Sequence[Value | None], value: Value, add: bool = False) -> Value:
     """Writing one number under a mask is a select. Writing one value for each true element of a mask stays ATen's."""
     chosen = {d: i for d, i in enumerate(indices) if i is not None}
     value = b.convert(value, spelling_of(x))
@@ -68,14 +57,14 @@ def index_put(
     together = [b.reshape(b.expand(i, places), [*places, *after]) for i in chosen.values()]
     kept = iter([d for d in range(len(whole)) if not at <= d < at + len(places)])
     walks = [-1 - dims.index(d) if d in chosen else next(kept) for d in range(len(shape_of(x)))]
-    flag = "in_range" if str(node.target).startswith("aten._unsafe") and _made_of_numbers(node.args[1]) else "wraps"
+    flag = "in_range" if b.name.startswith("_unsafe") and _made_of_numbers(b.node.args[1]) else "wraps"
     return write_at(b, x, value, together, walks, "add" if add else "set", flag, ordered=add)
 
 
 def _made_of_numbers(indices: Any) -> bool:
     """Whether the positions are independent of the data, as when torch resizes images. Other positions are checked even
     for an op called unsafe, because a write outside x would hit other memory."""
-    pending, seen = [i for i in indices if i is not None], set[torch.fx.Node]()
+    pending, seen = [i for i in indices if i is not None], set[Node]()
     while pending:
         node = pending.pop()
         if node.op != "call_function":
@@ -87,7 +76,7 @@ def _made_of_numbers(indices: Any) -> bool:
 
 
 @imports("put")
-def put(b: GraphBuilder, node: torch.fx.Node, x: Value, index: Value, value: Value, accumulate: bool = False) -> Value:
+def put(b: Call, x: Value, index: Value, value: Value, accumulate: bool = False) -> Value:
     count, sizes = math.prod(shape_of(index)), shape_of(x)
     flat = b.reshape(x, [math.prod(sizes)])
     places, value = b.reshape(index, [count]), b.reshape(value, [count])
@@ -124,9 +113,7 @@ def _of_shape(b: GraphBuilder, value: Any, sizes: Sequence[Number], spelling: st
 
 
 @imports("scatter.value", "scatter.src", "scatter.reduce", "scatter.value_reduce")
-def scatter(
-    b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, index: Value, value: Any, *, reduce: str | None = None
-) -> Value:
+def scatter(b: Call, x: Value, dim: int, index: Value, value: Any, *, reduce: str | None = None) -> Value:
     """If each line along `dim` gets one value, as in one-hot labels, the scatter is a select for each element."""
     sizes = list(shape_of(x))
     if reduce is not None or not sizes:
@@ -139,24 +126,16 @@ def scatter(
 
 
 @imports("scatter_add")
-def scatter_add(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, index: Value, value: Value) -> Value:
+def scatter_add(b: Call, x: Value, dim: int, index: Value, value: Value) -> Value:
     return _along(b, x, dim, index, value, "add")
 
 
 @imports("scatter_reduce.two", "index_reduce")
 def reduce_into(
-    b: GraphBuilder,
-    node: torch.fx.Node,
-    x: Value,
-    dim: int,
-    index: Value,
-    value: Value,
-    reduce: str,
-    *,
-    include_self: bool = True,
+    b: Call, x: Value, dim: int, index: Value, value: Value, reduce: str, *, include_self: bool = True
 ) -> Value:
     def write(into: Value, what: Any, combine: str) -> Value:
-        if "index_reduce" not in str(node.target):
+        if "index_reduce" not in b.name:
             return _along(b, into, dim, index, what, combine)
         if not isinstance(what, ir.Value):
             what = b.constant(what, spelling_of(into), shape_of(value))
@@ -200,9 +179,7 @@ def _slices(
 
 
 @imports("index_add")
-def index_add(
-    b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, index: Value, value: Value, *, alpha: float = 1
-) -> Value:
+def index_add(b: Call, x: Value, dim: int, index: Value, value: Value, *, alpha: float = 1) -> Value:
     if alpha != 1:
         wide = types.opmath(spelling_of(x))
         value = b.convert(b.with_number("mul", b.convert(value, wide), alpha), spelling_of(x))
@@ -210,12 +187,12 @@ def index_add(
 
 
 @imports("index_copy")
-def index_copy(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, index: Value, value: Value) -> Value:
+def index_copy(b: Call, x: Value, dim: int, index: Value, value: Value) -> Value:
     return _slices(b, x, dim, index, value, "set")
 
 
 @imports("index_fill.int_Scalar", "index_fill.int_Tensor")
-def index_fill(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, index: Value, value: Any) -> Value:
+def index_fill(b: Call, x: Value, dim: int, index: Value, value: Any) -> Value:
     number = b.convert(value, spelling_of(x)) if isinstance(value, ir.Value) else b.constant(value, spelling_of(x))
     count, sizes = math.prod(shape_of(index)), shape_of(x) or (1,)
     filled = [count if d == dim % len(sizes) else n for d, n in enumerate(sizes)]
@@ -223,7 +200,7 @@ def index_fill(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, index: 
 
 
 @imports("histc")
-def histc(b: GraphBuilder, node: torch.fx.Node, x: Value, bins: int = 100, low: float = 0, high: float = 0) -> Value:
+def histc(b: Call, x: Value, bins: int = 100, low: float = 0, high: float = 0) -> Value:
     """Counts the elements in each of `bins` equal parts of [low, high]; an extra last bin takes the others."""
     spelling = spelling_of(x)
     if spelling not in ("f32", "f64"):
@@ -243,7 +220,7 @@ def histc(b: GraphBuilder, node: torch.fx.Node, x: Value, bins: int = 100, low: 
 # -- gradients ---------------------------------------------------------------------------------
 @imports("embedding_dense_backward")
 def embedding_dense_backward(
-    b: GraphBuilder, node: torch.fx.Node, grad: Value, index: Value, rows: Number, padding: int, by_frequency: bool
+    b: Call, grad: Value, index: Value, rows: Number, padding: int, by_frequency: bool
 ) -> Value:
     if by_frequency:
         raise Decline("scale_grad_by_freq: rows are scaled by how often they are read")
@@ -257,7 +234,7 @@ def embedding_dense_backward(
 
 # -- under a mask ------------------------------------------------------------------------------
 @imports("masked_scatter")
-def masked_scatter(b: GraphBuilder, node: torch.fx.Node, x: Value, mask: Value, value: Value) -> Value:
+def masked_scatter(b: Call, x: Value, mask: Value, value: Value) -> Value:
     """A select for each element: the n-th element where the mask is true becomes the n-th element of `value`."""
     sizes = pointwise.broadcast_shape(shape_of(x), shape_of(mask))
     if sizes is None:
@@ -270,9 +247,7 @@ def masked_scatter(b: GraphBuilder, node: torch.fx.Node, x: Value, mask: Value, 
 
 
 @imports("masked_scatter_backward")
-def masked_scatter_backward(
-    b: GraphBuilder, node: torch.fx.Node, grad: Value, mask: Value, sizes: Sequence[Number]
-) -> Value:
+def masked_scatter_backward(b: Call, grad: Value, mask: Value, sizes: Sequence[Number]) -> Value:
     """The gradients where the mask is true, packed at the start, then zeros. Gradients where the mask is false are
     written to an extra last place, which is cut off."""
     count = math.prod(shape_of(grad))

@@ -4,39 +4,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
-import torch
-
-from cuesta._mlir import ir
 from cuesta.dialects import types
 from cuesta.dialects.cuesta import shape
 from cuesta.dialects.fields import int_array
-from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.graph_builder import GraphBuilder, Value
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.frontend.aten.pooling import window
-from cuesta.frontend.rules import Decline, imports, sizes_of, strides_of
+from cuesta.frontend.call import Call
+from cuesta.frontend.rules import Decline, imports, strides_of
 from cuesta.sizes import Number, Size, number
-
-Value: TypeAlias = ir.Value
-
-
-def _size(node: torch.fx.Node) -> tuple[Number, ...]:
-    return sizes_of(node.meta["val"])
 
 
 @imports("view.default", "_unsafe_view", "reshape", "unsqueeze", "squeeze", "_reshape_copy", "view_copy.default")
-def reshape(b: GraphBuilder, node: torch.fx.Node, x: Value, *_: Any) -> Value:
-    return b.reshape(x, _size(node))
+def reshape(b: Call, x: Value, *_: Any) -> Value:
+    return b.reshape(x, b.sizes)
 
 
-@imports("t", "transpose", "permute", "t_copy", "transpose_copy", "permute_copy", "movedim")
-def permute(b: GraphBuilder, node: torch.fx.Node, x: Value, *args: Any) -> Value:
+@imports("t", "transpose", "permute", "t_copy", "transpose_copy", "permute_copy")
+def permute(b: Call, x: Value, *args: Any) -> Value:
     rank = len(shape_of(x))
     dims = list(range(rank))
-    name = str(node.target).split(".")[1].removesuffix("_copy")
-    if name == "movedim":
-        raise Decline("movedim is decomposed before import")
+    name = b.name.removesuffix("_copy")
     if name == "permute":
         dims = [d % rank for d in args[0]] if rank else []
     elif rank > 1:
@@ -46,18 +36,18 @@ def permute(b: GraphBuilder, node: torch.fx.Node, x: Value, *args: Any) -> Value
 
 
 @imports("expand", "expand_copy")
-def expand(b: GraphBuilder, node: torch.fx.Node, x: Value, *_: Any, **__: Any) -> Value:
-    return b.expand(x, _size(node))
+def expand(b: Call, x: Value, *_: Any, **__: Any) -> Value:
+    return b.expand(x, b.sizes)
 
 
 @imports("slice.Tensor", "narrow", "narrow_copy", "slice_copy")
-def slice_(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int = 0, start: int | None = None, *rest: Any) -> Value:
+def slice_(b: Call, x: Value, dim: int = 0, start: int | None = None, *rest: Any) -> Value:
     dim %= len(shape_of(x))
     size = shape_of(x)[dim]
     first = clamped(start, size, 0)
-    is_slice = str(node.target).startswith("aten.slice")
+    is_slice = b.name.startswith("slice")
     step = rest[1] if is_slice and len(rest) > 1 else 1
-    return b.slice(x, dim, first, _size(node)[dim], step)
+    return b.slice(x, dim, first, b.sizes[dim], step)
 
 
 def clamped(position: Number | None, size: Number, default: Number) -> Number:
@@ -68,12 +58,12 @@ def clamped(position: Number | None, size: Number, default: Number) -> Number:
 
 
 @imports("select.int", "select_copy")
-def select(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, index: int) -> Value:
+def select(b: Call, x: Value, dim: int, index: int) -> Value:
     dim %= len(shape_of(x))
     if not isinstance(index, (int, Size)):
         raise Decline("select at an index that depends on the data")
     at = index + shape_of(x)[dim] if index < 0 else index
-    return b.reshape(b.slice(x, dim, at, 1), _size(node))
+    return b.reshape(b.slice(x, dim, at, 1), b.sizes)
 
 
 def _parts(b: GraphBuilder, x: Value, sizes: Sequence[Number], dim: int) -> list[Value]:
@@ -86,9 +76,9 @@ def _parts(b: GraphBuilder, x: Value, sizes: Sequence[Number], dim: int) -> list
 
 
 @imports("split.Tensor", "split_with_sizes", "unsafe_split.Tensor", "unbind", "split_with_sizes_copy")
-def split(b: GraphBuilder, node: torch.fx.Node, x: Value, *args: Any, **kwargs: Any) -> list[Value]:
-    results = node.meta["val"]
-    if str(node.target).split(".")[1] == "unbind":
+def split(b: Call, x: Value, *args: Any, **kwargs: Any) -> list[Value]:
+    results = b.meta
+    if b.name == "unbind":
         dim = (args[0] if args else kwargs.get("dim", 0)) % len(shape_of(x))
         pieces = _parts(b, x, [1] * len(results), dim)
     else:
@@ -98,22 +88,22 @@ def split(b: GraphBuilder, node: torch.fx.Node, x: Value, *args: Any, **kwargs: 
 
 
 @imports("cat")
-def cat(b: GraphBuilder, node: torch.fx.Node, xs: Sequence[Value], dim: int = 0) -> Value:
-    result = node.meta["val"]
+def cat(b: Call, xs: Sequence[Value], dim: int = 0) -> Value:
+    result = b.meta
     spelling = types.SPELLING[result.dtype]
     # torch lets an empty 1-d tensor stand among operands of any rank.
     return b.cat([b.convert(x, spelling) for x in xs if 0 not in shape_of(x)], dim % result.dim())
 
 
 @imports("stack")
-def stack(b: GraphBuilder, node: torch.fx.Node, xs: Sequence[Value], dim: int = 0) -> Value:
+def stack(b: Call, xs: Sequence[Value], dim: int = 0) -> Value:
     dim %= len(shape_of(xs[0])) + 1
-    xs = [b.convert(x, types.SPELLING[node.meta["val"].dtype]) for x in xs]
+    xs = [b.convert(x, b.spelling) for x in xs]
     return b.cat([b.reshape(x, (*shape_of(x)[:dim], 1, *shape_of(x)[dim:])) for x in xs], dim)
 
 
 @imports("flip")
-def flip(b: GraphBuilder, node: torch.fx.Node, x: Value, dims: Sequence[int]) -> Value:
+def flip(b: Call, x: Value, dims: Sequence[int]) -> Value:
     rank = len(shape_of(x))
     if not rank or not dims:
         return x
@@ -121,15 +111,15 @@ def flip(b: GraphBuilder, node: torch.fx.Node, x: Value, dims: Sequence[int]) ->
 
 
 @imports("repeat")
-def repeat(b: GraphBuilder, node: torch.fx.Node, x: Value, repeats: Sequence[int]) -> Value:
+def repeat(b: Call, x: Value, repeats: Sequence[int]) -> Value:
     sizes = (1,) * (len(repeats) - len(shape_of(x))) + shape_of(x)
     apart = [n for size in sizes for n in (1, size)]
     wide = [n for count, size in zip(repeats, sizes, strict=True) for n in (count, size)]
-    return b.reshape(b.expand(b.reshape(x, apart), wide), _size(node))
+    return b.reshape(b.expand(b.reshape(x, apart), wide), b.sizes)
 
 
 @imports("constant_pad_nd")
-def constant_pad(b: GraphBuilder, node: torch.fx.Node, x: Value, pad: Sequence[int], value: float = 0) -> Value:
+def constant_pad(b: Call, x: Value, pad: Sequence[int], value: float = 0) -> Value:
     rank = len(shape_of(x))
     for i in range(len(pad) // 2):
         x = b.pad(x, rank - 1 - i, pad[2 * i], pad[2 * i + 1], value)
@@ -161,23 +151,14 @@ def _on_step(b: GraphBuilder, x: Value, dim: int, start: Number, step: int) -> V
 
 
 @imports("slice_backward")
-def slice_backward(
-    b: GraphBuilder, node: torch.fx.Node, grad: Value, sizes: Sequence[int], dim: int, start: int, end: int, step: int
-) -> Value:
+def slice_backward(b: Call, grad: Value, sizes: Sequence[int], dim: int, start: int, end: int, step: int) -> Value:
     dim %= len(sizes)
     return spread(b, grad, dim, sizes[dim], clamped(start, sizes[dim], 0), step)
 
 
 @imports("slice_scatter")
 def slice_scatter(
-    b: GraphBuilder,
-    node: torch.fx.Node,
-    x: Value,
-    part: Value,
-    dim: int = 0,
-    start: int | None = None,
-    end: int | None = None,
-    step: int = 1,
+    b: Call, x: Value, part: Value, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Value:
     dim %= len(shape_of(x))
     size, count = shape_of(x)[dim], shape_of(part)[dim]
@@ -198,10 +179,10 @@ def slice_scatter(
 
 
 @imports("select_scatter")
-def select_scatter(b: GraphBuilder, node: torch.fx.Node, x: Value, part: Value, dim: int, index: int) -> Value:
+def select_scatter(b: Call, x: Value, part: Value, dim: int, index: int) -> Value:
     dim %= len(shape_of(x))
     whole = b.reshape(part, [1 if d == dim else size for d, size in enumerate(shape_of(x))])
-    return slice_scatter(b, node, x, whole, dim, index + shape_of(x)[dim] if index < 0 else index)
+    return slice_scatter(b, x, whole, dim, index + shape_of(x)[dim] if index < 0 else index)
 
 
 def _first_after_roll(count: int, size: Number) -> Number:
@@ -212,9 +193,7 @@ def _first_after_roll(count: int, size: Number) -> Number:
 
 
 @imports("roll")
-def roll(
-    b: GraphBuilder, node: torch.fx.Node, x: Value, shifts: int | Sequence[int], dims: int | Sequence[int] = ()
-) -> Value:
+def roll(b: Call, x: Value, shifts: int | Sequence[int], dims: int | Sequence[int] = ()) -> Value:
     sizes = shape_of(x)
     shifts = [shifts] if isinstance(shifts, int) else list(shifts)
     dims = [dims] if isinstance(dims, int) else list(dims)
@@ -231,9 +210,7 @@ def roll(
 
 
 @imports("select_backward")
-def select_backward(
-    b: GraphBuilder, node: torch.fx.Node, grad: Value, sizes: Sequence[int], dim: int, index: int
-) -> Value:
+def select_backward(b: Call, grad: Value, sizes: Sequence[int], dim: int, index: int) -> Value:
     dim %= len(sizes)
     kept = b.reshape(grad, [1 if d == dim else s for d, s in enumerate(sizes)])
     at = index + sizes[dim] if index < 0 else index
@@ -241,14 +218,14 @@ def select_backward(
 
 
 @imports("clone", "contiguous")
-def clone(b: GraphBuilder, node: torch.fx.Node, x: Value, **_: Any) -> Value:
+def clone(b: Call, x: Value, **_: Any) -> Value:
     # The bytes move only if the copy has other strides than its source: lowering decides.
-    strides = strides_of(node.meta["val"])
+    strides = strides_of(b.meta)
     if not strides:
         return x
     return shape.Copy(x, int_array(strides), types.tensor(shape_of(x), spelling_of(x))).result
 
 
 @imports("detach", "alias", "lift_fresh_copy", "lift_fresh", "view_as", "alias_copy", "detach_copy")
-def same(b: GraphBuilder, node: torch.fx.Node, x: Value, *_: Any) -> Value:
+def same(b: Call, x: Value, *_: Any) -> Value:
     return x

@@ -8,22 +8,18 @@ choice differs from machine to machine.
 from __future__ import annotations
 
 import math
-from typing import Any, TypeAlias
+from typing import Any
 
-import torch
-
-from cuesta._mlir import ir
 from cuesta.dialects import types
 from cuesta.dialects.cuesta import reduction
 from cuesta.dialects.fields import int_attr
-from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.graph_builder import GraphBuilder, Value
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.frontend.aten.positions import write_at
 from cuesta.frontend.aten.reduction import declines_along_rows
+from cuesta.frontend.call import Call
 from cuesta.frontend.rules import Decline, imports
 from cuesta.sizes import Number, Size
-
-Value: TypeAlias = ir.Value
 
 #: Longer rows are left to ATen: each element is compared with all others. Measured: sorting rows of 8 to 64 took 0.2 to
 #: 1.2 of ATen's time (finding the two largest of 64 took 2.2), rows of 128 took up to 12 times as long.
@@ -85,9 +81,7 @@ def _in_order(b: GraphBuilder, x: Value, dim: int, descending: bool) -> list[Val
 
 
 @imports("sort.default", "sort.stable")
-def sort(
-    b: GraphBuilder, node: torch.fx.Node, x: Value, *args: Any, stable: bool | None = None, **named: Any
-) -> list[Value]:
+def sort(b: Call, x: Value, *args: Any, stable: bool | None = None, **named: Any) -> list[Value]:
     """(the elements in order, where each was)."""
     dim, descending = (*args, *(named.get(n, d) for n, d in (("dim", -1), ("descending", False))[len(args) :]))
     if not shape_of(x):
@@ -96,15 +90,7 @@ def sort(
 
 
 @imports("topk")
-def topk(
-    b: GraphBuilder,
-    node: torch.fx.Node,
-    x: Value,
-    count: int,
-    dim: int = -1,
-    largest: bool = True,
-    sorted: bool = True,
-) -> list[Value]:
+def topk(b: Call, x: Value, count: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> list[Value]:
     if not shape_of(x):
         return [x, b.constant(0, "i64")]
     dim %= len(shape_of(x))
@@ -117,22 +103,20 @@ def _along_dim(b: GraphBuilder, x: Value, dim: int) -> tuple[Value, int]:
     return (x, dim % len(shape_of(x))) if shape_of(x) else (b.reshape(x, [1]), 0)
 
 
-def _chosen(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, which: Value) -> list[Value]:
+def _chosen(b: Call, x: Value, dim: int, which: Value) -> list[Value]:
     """(in each row the largest element for which `which` is true, the last position where `which` is true), in the
     shapes of the node's results."""
     spelling = spelling_of(x)
     nothing = b.constant(reduction.BY_NAME["amax"].identity(types.element(spelling)), spelling)
     here = b.where(which, b.along(shape_of(x), dim), b.constant(0, "i64"))
     found = b.reduce("amax", b.where(which, x, nothing), [dim]), b.reduce("amax", here, [dim])
-    return [b.reshape(y, tuple(meta.shape)) for y, meta in zip(found, node.meta["val"], strict=True)]
+    return [b.reshape(y, tuple(meta.shape)) for y, meta in zip(found, b.meta, strict=True)]
 
 
 @imports("kthvalue")
-def kthvalue(
-    b: GraphBuilder, node: torch.fx.Node, x: Value, k: Number, dim: int = -1, keepdim: bool = False
-) -> list[Value]:
+def kthvalue(b: Call, x: Value, k: Number, dim: int = -1, keepdim: bool = False) -> list[Value]:
     x, dim = _along_dim(b, x, dim)
-    return _chosen(b, node, x, dim, b.with_number("eq", _ranks(b, x, dim, descending=False), k - 1))
+    return _chosen(b, x, dim, b.with_number("eq", _ranks(b, x, dim, descending=False), k - 1))
 
 
 def _is_middle(b: GraphBuilder, x: Value, dim: int, leaves_out_nan: bool) -> Value:
@@ -151,23 +135,23 @@ def _is_middle(b: GraphBuilder, x: Value, dim: int, leaves_out_nan: bool) -> Val
 
 
 @imports("median.dim", "nanmedian.dim")
-def median_along(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, keepdim: bool = False) -> list[Value]:
+def median_along(b: Call, x: Value, dim: int, keepdim: bool = False) -> list[Value]:
     x, dim = _along_dim(b, x, dim)
-    return _chosen(b, node, x, dim, _is_middle(b, x, dim, "nanmedian" in str(node.target)))
+    return _chosen(b, x, dim, _is_middle(b, x, dim, "nanmedian" in b.name))
 
 
 @imports("median.default", "nanmedian.default")
-def median(b: GraphBuilder, node: torch.fx.Node, x: Value) -> Value:
+def median(b: Call, x: Value) -> Value:
     flat = b.reshape(x, [math.prod(shape_of(x))])
     lowest = b.constant(reduction.BY_NAME["amax"].identity(types.element(spelling_of(x))), spelling_of(x))
-    return b.reduce("amax", b.where(_is_middle(b, flat, 0, "nanmedian" in str(node.target)), flat, lowest), [0])
+    return b.reduce("amax", b.where(_is_middle(b, flat, 0, "nanmedian" in b.name), flat, lowest), [0])
 
 
 @imports("mode")
-def mode(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int = -1, keepdim: bool = False) -> list[Value]:
+def mode(b: Call, x: Value, dim: int = -1, keepdim: bool = False) -> list[Value]:
     """The least of the most frequent elements of a row. If NaN and a number are equally frequent, the number wins.
     (Eager sorts a row with NaN by a comparison that is no consistent order.)"""
-    if node.meta["val"][0].device.type != "cpu":
+    if b.meta[0].device.type != "cpu":
         raise Decline("mode on a GPU: of equally frequent values ATen takes another than on the CPU")
     x, dim = _along_dim(b, x, dim)
     own, other, square = _pairs(b, x, dim)
@@ -186,19 +170,19 @@ def mode(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int = -1, keepdim:
     least = b.reduce("amin", b.where(most, x, highest), [dim], keepdim=True)
     found = b.pointwise("le", x, least)
     found = found if nan is None else b.pointwise("logical_or", found, nan)
-    return _chosen(b, node, x, dim, b.pointwise("logical_and", most, found))
+    return _chosen(b, x, dim, b.pointwise("logical_and", most, found))
 
 
 # -- the extreme so far -----------------------------------------------------------------------
 @imports("cummax", "cummin")
-def running_extreme(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int) -> list[Value]:
+def running_extreme(b: Call, x: Value, dim: int) -> list[Value]:
     """(the extreme so far, the position of the last element that equals the extreme or is NaN)."""
     sizes, spelling = shape_of(x), spelling_of(x)
     if not sizes:
         return [x, b.constant(0, "i64")]
     dim %= len(sizes)
-    declines_along_rows(node, dim)
-    op = reduction.CumMax if "cummax" in str(node.target) else reduction.CumMin
+    declines_along_rows(b, dim)
+    op = reduction.CumMax if "cummax" in b.name else reduction.CumMin
     whole = b.convert(x, "ui8") if spelling == "i1" else x
     best = op(whole, int_attr(dim), whole.type).result
     found, nan = b.pointwise("eq", whole, best), _isnan(b, whole)

@@ -5,29 +5,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
-import torch
-
-from cuesta._mlir import ir
-from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.graph_builder import GraphBuilder, Value
 from cuesta.dialects.types import opmath, shape_of, spelling_of
 from cuesta.errors import Unsupported
 from cuesta.frontend.aten.pointwise import joined
 from cuesta.frontend.aten.positions import index_into
+from cuesta.frontend.call import Call
 from cuesta.frontend.rules import Decline, imports, strides_of
 from cuesta.sizes import number
 from cuesta.torch_private.decompositions import is_non_overlapping_and_dense_or_false
-
-Value: TypeAlias = ir.Value
 
 #: If more windows contain one element, adding their gradients is left to ATen: each window is an operand of the kernel.
 _MOST_WINDOWS = 32
 
 
 @imports("diagonal", "diagonal_copy")
-def diagonal(b: GraphBuilder, node: torch.fx.Node, x: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Value:
-    rank, count = len(shape_of(x)), node.meta["val"].shape[-1]
+def diagonal(b: Call, x: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Value:
+    rank, count = len(shape_of(x)), b.meta.shape[-1]
     starts = {dim1 % rank: max(-offset, 0), dim2 % rank: max(offset, 0)}
     first, second = sorted(starts)
     taken = index_into(b, x, [b.ramp(count, 1, starts[d]) for d in (first, second)], [first, second], in_range=True)
@@ -36,9 +32,7 @@ def diagonal(b: GraphBuilder, node: torch.fx.Node, x: Value, offset: int = 0, di
 
 
 @imports("diagonal_scatter")
-def diagonal_scatter(
-    b: GraphBuilder, node: torch.fx.Node, x: Value, part: Value, offset: int = 0, dim1: int = 0, dim2: int = 1
-) -> Value:
+def diagonal_scatter(b: Call, x: Value, part: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Value:
     """A select for each element: on the diagonal the element of `part` for this row, else x."""
     rank, sizes, count = len(shape_of(x)), shape_of(x), shape_of(part)[-1]
     row, column = dim1 % rank, dim2 % rank
@@ -55,20 +49,18 @@ def diagonal_scatter(
 
 
 @imports("unfold")
-def unfold(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, size: int, step: int) -> Value:
+def unfold(b: Call, x: Value, dim: int, size: int, step: int) -> Value:
     rank = len(shape_of(x))
     if not rank:
         return b.reshape(x, [size])
     dim %= rank
-    starts = b.reshape(b.ramp(node.meta["val"].shape[dim], step), [node.meta["val"].shape[dim], 1])
+    starts = b.reshape(b.ramp(b.meta.shape[dim], step), [b.meta.shape[dim], 1])
     windows = index_into(b, x, [b.pointwise("add", starts, b.ramp(size))], [dim], in_range=True)
     return b.permute(windows, [*(d for d in range(rank + 1) if d != dim + 1), dim + 1])
 
 
 @imports("unfold_backward")
-def unfold_backward(
-    b: GraphBuilder, node: torch.fx.Node, grad: Value, sizes: Sequence[int], dim: int, size: int, step: int
-) -> Value:
+def unfold_backward(b: Call, grad: Value, sizes: Sequence[int], dim: int, size: int, step: int) -> Value:
     """Sums the gradients of the windows that contain an element: reads each window at the element's place in it.
 
     `grad` broadcasts to the windows of a tensor of `sizes`: the window of an inverse Fourier transform is the same for
@@ -112,17 +104,10 @@ def _sum_of_windows(b: GraphBuilder, grad: Value, sizes: Sequence[int], dim: int
 
 
 @imports("as_strided", "as_strided_copy")
-def as_strided(
-    b: GraphBuilder,
-    node: torch.fx.Node,
-    x: Value,
-    sizes: Sequence[int],
-    strides: Sequence[int],
-    offset: int | None = None,
-) -> Value:
+def as_strided(b: Call, x: Value, sizes: Sequence[int], strides: Sequence[int], offset: int | None = None) -> Value:
     """Accepts a view that changes no address, as at the end of ATen's mean over the pixels of a channels_last image,
     and any other view of an x that is dense in some order of its dims."""
-    source: Any = node.args[0].meta["val"]  # type: ignore[union-attr]
+    source: Any = b.given(0)
     given, own = strides_of(source), number(source.storage_offset())
     moves = any(n != 1 and a != s for n, a, s in zip(sizes, strides, given, strict=False))
     if tuple(sizes) == shape_of(x) and not moves and offset in (None, own):

@@ -10,6 +10,7 @@ kernel's fake implementation, so that shapes, strides and dtypes of the results 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -18,6 +19,9 @@ from torch import Tensor
 from cuesta.torch_private.ops import implementation
 
 aten = torch.ops.aten
+
+#: What a backward op takes first, in torch's schema language: the gradient, and what the forward op read and returned.
+_SAVED = "Tensor grad, Tensor q, Tensor k, Tensor v, Tensor output, Tensor logsumexp"
 
 
 def _forward(
@@ -39,21 +43,16 @@ def _forward(
 
 
 def _backward(
-    grad: Tensor,
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    output: Tensor,
-    logsumexp: Tensor,
+    saved: Sequence[Tensor],
     mask: Tensor | None,
     causal: bool,
     scale: float,
     p: float,
     route: str,
-    seeds: tuple[Tensor, Tensor],
+    seeds: Sequence[Tensor],
 ) -> tuple[Tensor, Tensor, Tensor]:
-    saved = (grad, q, k, v, output, logsumexp)
-    lengths = (q.shape[2], k.shape[2])
+    """The gradients of q, k and v; `saved` are the tensors of `_SAVED`."""
+    lengths = (saved[1].shape[2], saved[2].shape[2])
     r: Any
     match route:
         case "cudnn":
@@ -63,13 +62,31 @@ def _backward(
             backward = aten._scaled_dot_product_flash_attention_backward
             r = backward(*saved, None, None, *lengths, p, causal, *seeds, scale=scale)
         case "efficient":
-            backward = aten._scaled_dot_product_efficient_attention_backward
-            wanted = [True, True, True, False]
-            r = backward(grad, q, k, v, mask, output, logsumexp, *seeds, p, wanted, causal, scale=scale)
+            r = _efficient_backward(saved, mask, causal, scale, p, seeds, of_bias=False)
         case _:
             backward = aten._scaled_dot_product_flash_attention_for_cpu_backward
             r = backward(*saved, p, causal, attn_mask=mask, scale=scale)
     return r[0], r[1], r[2]
+
+
+def _efficient_backward(
+    saved: Sequence[Tensor],
+    bias: Tensor | None,
+    causal: bool,
+    scale: float,
+    p: float,
+    seeds: Sequence[Tensor],
+    of_bias: bool,
+) -> Any:
+    *operands, output, logsumexp = saved
+    backward = aten._scaled_dot_product_efficient_attention_backward
+    wanted = [True, True, True, of_bias]
+    return backward(*operands, bias, output, logsumexp, *seeds, p, wanted, causal, scale=scale)
+
+
+def _for_efficient(seeds: Sequence[Tensor]) -> Sequence[Tensor]:
+    """Seed and offset where the efficient kernel reads them: on the CPU, except within a CUDA graph."""
+    return seeds if torch.cuda.is_current_stream_capturing() else [seed.cpu() for seed in seeds]
 
 
 # -- without dropout ----------------------------------------------------------------------------
@@ -82,24 +99,17 @@ def attention(
     return output, logsumexp
 
 
-@torch.library.custom_op("cuesta::attention_backward", mutates_args=())
-def attention_backward(
-    grad: Tensor,
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    output: Tensor,
-    logsumexp: Tensor,
-    mask: Tensor | None,
-    causal: bool,
-    scale: float,
-    route: str,
-) -> tuple[Tensor, Tensor, Tensor]:
+@torch.library.custom_op(
+    "cuesta::attention_backward",
+    mutates_args=(),
+    schema=f"({_SAVED}, Tensor? mask, bool causal, float scale, str route) -> (Tensor, Tensor, Tensor)",
+)
+def attention_backward(*arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
     """The gradients of q, k and v."""
+    *saved, mask, causal, scale, route = arguments
     # The kernels take seeds although they draw no random numbers here.
-    nothing = q.new_empty((), dtype=torch.int64)
-    saved = (grad, q, k, v, output, logsumexp)
-    return _backward(*saved, mask, causal, scale, 0.0, route, (nothing, nothing))
+    nothing = saved[1].new_empty((), dtype=torch.int64)
+    return _backward(saved, mask, causal, scale, 0.0, route, (nothing, nothing))
 
 
 attention.register_fake(implementation(attention))
@@ -132,52 +142,40 @@ def dropout_attention(
     return output, logsumexp, seed.to(q.device), offset.to(q.device)
 
 
-@torch.library.custom_op("cuesta::dropout_attention_backward", mutates_args=())
-def dropout_attention_backward(
-    grad: Tensor,
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    output: Tensor,
-    logsumexp: Tensor,
-    seed: Tensor,
-    offset: Tensor,
-    mask: Tensor | None,
-    causal: bool,
-    scale: float,
-    p: float,
-    route: str,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradients of q, k and v, with the same weights dropped as in the forward pass."""
-    if route == "efficient" and not torch.cuda.is_current_stream_capturing():
-        seed, offset = seed.cpu(), offset.cpu()
-    saved = (grad, q, k, v, output, logsumexp)
-    return _backward(*saved, mask, causal, scale, p, route, (seed, offset))
-
-
 @dropout_attention.register_fake
-def _(
-    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, scale: float, p: float, route: str, call: int
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _(*arguments: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    q, k, v, mask, causal, scale, p, route, _call = arguments
     output, logsumexp, _, _ = _forward(q, k, v, mask, causal, scale, p, route)
     kind, sizes = (torch.uint64, (2,)) if route == "flash" else (torch.int64, ())
     return output, logsumexp, q.new_empty(sizes, dtype=kind), q.new_empty((), dtype=kind)
 
 
+@torch.library.custom_op(
+    "cuesta::dropout_attention_backward",
+    mutates_args=(),
+    schema=(
+        f"({_SAVED}, Tensor seed, Tensor offset, Tensor? mask, bool causal, float scale, float p, str route) "
+        "-> (Tensor, Tensor, Tensor)"
+    ),
+)
+def dropout_attention_backward(*arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
+    """The gradients of q, k and v, with the same weights dropped as in the forward pass."""
+    *saved, seed, offset, mask, causal, scale, p, route = arguments
+    seeds = _for_efficient((seed, offset)) if route == "efficient" else (seed, offset)
+    return _backward(saved, mask, causal, scale, p, route, seeds)
+
+
 @dropout_attention_backward.register_fake
 def _(*arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
-    grad, q, k, v, output, logsumexp, seed, offset, mask, causal, scale, p, route = arguments
-    return _backward(grad, q, k, v, output, logsumexp, mask, causal, scale, p, route, (seed, offset))
+    *saved, seed, offset, mask, causal, scale, p, route = arguments
+    return _backward(saved, mask, causal, scale, p, route, (seed, offset))
 
 
 def _differentiate_dropout(ctx: Any, grad: Tensor, *_: Any) -> tuple[Any, ...]:
-    q, k, v, output, logsumexp, mask, seed, offset = ctx.saved_tensors
-    saved = (q, k, v, output, logsumexp)
+    *saved, mask, seed, offset = ctx.saved_tensors
     *numbers, _call = ctx.numbers
-    return (
-        *dropout_attention_backward(grad, *saved, seed, offset, mask, *numbers),
-        *(None,) * (1 + len(ctx.numbers)),
-    )
+    gradients = dropout_attention_backward(grad, *saved, seed, offset, mask, *numbers)
+    return (*gradients, *(None,) * (1 + len(ctx.numbers)))
 
 
 dropout_attention.register_autograd(_differentiate_dropout, setup_context=_save)
@@ -194,36 +192,27 @@ def seeded_attention(
     return output, logsumexp, seed.to(q.device), offset.to(q.device)
 
 
-@torch.library.custom_op("cuesta::biased_attention_backward", mutates_args=())
-def biased_attention_backward(
-    grad: Tensor,
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    output: Tensor,
-    logsumexp: Tensor,
-    bias: Tensor,
-    seed: Tensor,
-    offset: Tensor,
-    causal: bool,
-    scale: float,
-    p: float,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+@torch.library.custom_op(
+    "cuesta::biased_attention_backward",
+    mutates_args=(),
+    schema=(
+        f"({_SAVED}, Tensor bias, Tensor seed, Tensor offset, bool causal, float scale, float p) "
+        "-> (Tensor, Tensor, Tensor, Tensor)"
+    ),
+)
+def biased_attention_backward(*arguments: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The gradients of q, k, v and of a bias that has the scores' shape."""
-    if p and not torch.cuda.is_current_stream_capturing():
-        seed, offset = seed.cpu(), offset.cpu()
-    return _bias_backward(grad, q, k, v, output, logsumexp, bias, seed, offset, causal, scale, p)
+    *saved, bias, seed, offset, causal, scale, p = arguments
+    seeds = _for_efficient((seed, offset)) if p else (seed, offset)
+    dq, dk, dv, dbias = _efficient_backward(saved, bias, causal, scale, p, seeds, of_bias=True)
+    return dq, dk, dv, dbias
 
 
-def _bias_backward(
-    grad: Tensor, q: Tensor, k: Tensor, v: Tensor, output: Tensor, logsumexp: Tensor, bias: Tensor, *rest: Any
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    *seeds, causal, scale, p = rest
-    backward = aten._scaled_dot_product_efficient_attention_backward
-    wanted = [True] * 4
-    dq, dk, dv, dbias = backward(grad, q, k, v, bias, output, logsumexp, *seeds, p, wanted, causal, scale=scale)
+@biased_attention_backward.register_fake
+def _(*arguments: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    *saved, bias, seed, offset, causal, scale, p = arguments
+    dq, dk, dv, dbias = _efficient_backward(saved, bias, causal, scale, p, (seed, offset), of_bias=True)
     return dq, dk, dv, dbias
 
 
 seeded_attention.register_fake(implementation(seeded_attention))
-biased_attention_backward.register_fake(_bias_backward)

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import torch
+from torch.fx import Node
 
 from cuesta.frontend.attention import symbolic_masks
 from cuesta.frontend.attention.mask_nodes import NotConstant, meta_of, steps_of
@@ -24,7 +25,7 @@ from cuesta.torch_private.ops import HigherOrderOperator, OpOverload, schema_of
 _LIMIT = 1 << 26
 
 
-def classify_mask(node: torch.fx.Node, user: torch.fx.Node, length: Any, keys: Any) -> str | None:
+def classify_mask(node: Node, user: Node, length: Any, keys: Any) -> str | None:
     """The kind of a mask over [.., `length`, `keys`], with its value where `user` reads it.
 
     "all" (nothing hidden), "causal" (row i sees columns ≤ i), else None.
@@ -60,12 +61,12 @@ def classify_mask(node: torch.fx.Node, user: torch.fx.Node, length: Any, keys: A
     return "causal" if bool((shown == causal).all()) else None
 
 
-def evaluate(node: torch.fx.Node, user: torch.fx.Node) -> Any:
+def evaluate(node: Node, user: Node) -> Any:
     """The value of a node that depends on no input, where `user` reads it; the graph's own calls are run on the CPU.
 
     Works on the graphs of Dynamo and of AOTAutograd. Raises NotConstant for any other node.
     """
-    values: dict[torch.fx.Node, Any] = {}
+    values: dict[Node, Any] = {}
     with unset_fake_temporarily(), torch.no_grad(), _Careful():
         for step in steps_of(node, user):
             try:
@@ -82,12 +83,12 @@ def evaluate(node: torch.fx.Node, user: torch.fx.Node) -> Any:
 _KNOWN_MODULES = ("torch", "_operator", "operator", "math", "builtins")
 
 
-def _run(node: torch.fx.Node, values: dict[torch.fx.Node, Any]) -> Any:
+def _run(node: Node, values: dict[Node, Any]) -> Any:
     if node.op == "get_attr":
         return _attribute(node)
 
     def value(argument: Any) -> Any:
-        if isinstance(argument, torch.fx.Node):
+        if isinstance(argument, Node):
             return values[argument] if argument in values else _stand_in(argument)
         names_gpu = isinstance(argument, str) and argument.partition(":")[0] in ("cuda", "xpu")
         return torch.device("cpu") if isinstance(argument, torch.device) or names_gpu else argument
@@ -113,7 +114,7 @@ def _stand_in(node: Any) -> torch.Tensor:
     return torch.empty((), dtype=meta.dtype).expand(meta.shape)
 
 
-def _attribute(node: torch.fx.Node) -> torch.Tensor:
+def _attribute(node: Node) -> torch.Tensor:
     """A tensor that the graph holds as a constant. Raises NotConstant for parameters and buffers, which may change."""
     value: Any = node.graph.owning_module
     for part in str(node.target).split("."):

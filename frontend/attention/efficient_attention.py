@@ -9,7 +9,7 @@ cuesta's ops move them to the GPU.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -41,21 +41,10 @@ def _forward(
 
 
 def _backward(
-    grad: Tensor,
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    bias: Tensor | None,
-    output: Tensor,
-    logsumexp: Tensor,
-    seed: Tensor,
-    offset: Tensor,
-    p: float,
-    wanted: Sequence[bool],
-    causal: bool = False,
-    *,
-    scale: float | None = None,
+    grad: Tensor, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, *rest: Any, scale: float | None = None
 ) -> Results:
+    output, logsumexp, seed, offset, p, wanted, *causality = rest
+    causal = causality[0] if causality else False
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
     saved = (grad, q, k, v, output, logsumexp)
     if bias is not None and wanted[3]:

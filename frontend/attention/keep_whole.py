@@ -23,13 +23,7 @@ from cuesta.errors import CuestaError
 from cuesta.frontend.attention.constant_masks import classify_mask
 from cuesta.frontend.attention.mask_nodes import erase_unused, writers_before
 from cuesta.frontend.devices import target_of_device
-from cuesta.policy.attention_routes import (
-    MASK_ALIGNMENT,
-    ROUTES,
-    AttentionCall,
-    choose_route,
-    takes_fewer_kv_heads,
-)
+from cuesta.policy.attention_routes import MASK_ALIGNMENT, ROUTES, AttentionCall, choose_route, takes_fewer_kv_heads
 from cuesta.runtime.dtypes import SPELLING
 from cuesta.targets import CPU, Target
 from cuesta.torch_private.fx import chooses_attention
@@ -58,13 +52,7 @@ class _Call:
 
     def as_kwargs(self) -> dict[str, Any]:
         """The arguments after q, k and v."""
-        return {
-            "attn_mask": self.attn_mask,
-            "dropout_p": self.dropout_p,
-            "is_causal": self.is_causal,
-            "scale": self.scale,
-            "enable_gqa": self.enable_gqa,
-        }
+        return {name: value for name, value in vars(self).items() if name not in ("q", "k", "v")}
 
 
 def keep_attention_whole(gm: torch.fx.GraphModule, target: Target | None = None) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import torch
+from torch.fx import Node
 
 from cuesta.torch_private.fx import is_erased
 from cuesta.torch_private.ops import OpOverload, schema_of
@@ -31,17 +32,17 @@ class NotConstant(Exception):
     """Raised for a value that depends on an input or on random numbers, or that is too large to evaluate."""
 
 
-def writers_before(user: torch.fx.Node) -> list[torch.fx.Node]:
+def writers_before(user: Node) -> list[Node]:
     """The nodes before `user` that write to one of their operands."""
     return [n for n in itertools.takewhile(lambda n: n is not user, user.graph.nodes) if _writes(n)]
 
 
-def steps_of(node: torch.fx.Node, user: torch.fx.Node) -> list[torch.fx.Node]:
+def steps_of(node: Node, user: Node) -> list[Node]:
     """All nodes that compute `node`, in the graph's order, with the nodes that write into any of them before `user`.
 
     Raises NotConstant where a tensor argument of the graph is among them; a number argument may be.
     """
-    wanted: set[torch.fx.Node] = set()
+    wanted: set[Node] = set()
     order = {n: i for i, n in enumerate(node.graph.nodes)}
     writers = writers_before(user)
     waiting = [node]
@@ -57,7 +58,7 @@ def steps_of(node: torch.fx.Node, user: torch.fx.Node) -> list[torch.fx.Node]:
     return sorted(wanted, key=order.__getitem__)
 
 
-def _sources(node: torch.fx.Node) -> list[torch.fx.Node]:
+def _sources(node: Node) -> list[Node]:
     """The nodes whose values a node reads."""
     if node.op == "placeholder" and isinstance(meta_of(node), (int, torch.SymInt)):
         return []
@@ -68,12 +69,12 @@ def _sources(node: torch.fx.Node) -> list[torch.fx.Node]:
     return list(node.all_input_nodes)
 
 
-def _reads_no_values(node: torch.fx.Node) -> bool:
+def _reads_no_values(node: Node) -> bool:
     like = node.target in (_LIKE_METHODS if node.op == "call_method" else _LIKE_FUNCTIONS)
     return like and bool(node.args) and isinstance(meta_of(node.args[0]), torch.Tensor)
 
 
-def _writes(node: torch.fx.Node) -> bool:
+def _writes(node: Node) -> bool:
     """Whether a node writes to one of its operands."""
     target = node.target
     if node.op == "call_method":
@@ -91,11 +92,11 @@ def _names_writer(name: str) -> bool:
     return name == "__setitem__" or (name.endswith("_") and not name.endswith("__"))
 
 
-def _written(writer: torch.fx.Node) -> set[torch.fx.Node]:
+def _written(writer: Node) -> set[Node]:
     """The nodes that `writer` may write into: its `out` or first operand, and what that may be a view of."""
-    found: set[torch.fx.Node] = set()
+    found: set[Node] = set()
     target = writer.kwargs.get("out", writer.args[0] if writer.args else None)
-    while isinstance(target, torch.fx.Node):
+    while isinstance(target, Node):
         found.add(target)
         target = target.args[0] if target.args else None
     return found
@@ -113,10 +114,10 @@ _WRITING = frozenset(
 
 def meta_of(node: Any) -> Any:
     """A node's value as Dynamo or AOTAutograd traced it: a fake tensor, a number; None where the node has no value."""
-    return (node.meta.get("example_value", node.meta.get("val"))) if isinstance(node, torch.fx.Node) else None
+    return (node.meta.get("example_value", node.meta.get("val"))) if isinstance(node, Node) else None
 
 
-def erase_unused(nodes: Iterable[torch.fx.Node]) -> None:
+def erase_unused(nodes: Iterable[Node]) -> None:
     """Erases the unused nodes among `nodes` and among the nodes that compute them, except for nodes that write."""
     waiting = list(nodes)
     while waiting:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import torch
+from torch.fx import GraphModule, Node
 
 from cuesta.frontend.attention.constant_masks import classify_mask
 from cuesta.frontend.attention.mask_nodes import erase_unused
@@ -37,13 +37,13 @@ _CALLS = {
 }
 
 
-def prove_masks(gm: torch.fx.GraphModule) -> None:
+def prove_masks(gm: GraphModule) -> None:
     """Drops the masks of an ATen graph that hide nothing or are causal, and sets "causal" for the latter, in place."""
-    loose: list[torch.fx.Node] = []
+    loose: list[Node] = []
     for node in gm.graph.nodes:
         places = _CALLS.get(str(node.target))
         mask = None if places is None else _get(node, places.mask)
-        if places is None or not isinstance(mask, torch.fx.Node):
+        if places is None or not isinstance(mask, Node):
             continue
         length, keys = (node.args[i].meta["val"].shape[2] for i in (places.q, places.q + 1))
         kind = classify_mask(mask, node, length, keys)
@@ -64,5 +64,5 @@ def prove_masks(gm: torch.fx.GraphModule) -> None:
         gm.recompile()
 
 
-def _get(node: torch.fx.Node, place: int | str) -> Any:
+def _get(node: Node, place: int | str) -> Any:
     return node.kwargs.get(place) if isinstance(place, str) else node.args[place]

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import torch
+from torch.fx import Node
 from torch.fx.node import map_aggregate
 
 from cuesta.errors import CompileError
@@ -41,11 +42,11 @@ Value: TypeAlias = "Sum | All"
 _INTEGERS = (torch.int64, torch.int32)
 
 
-def classify(node: torch.fx.Node, user: torch.fx.Node, length: Any, keys: Any) -> str | None:
+def classify(node: Node, user: Node, length: Any, keys: Any) -> str | None:
     """The kind of a boolean mask over [.., `length`, `keys`] for all values of these: "all", "causal", else None."""
     try:
         steps = steps_of(node, user)
-        values: dict[torch.fx.Node, Any] = {}
+        values: dict[Node, Any] = {}
         for step in steps:
             values[step] = _evaluate(step, values)
         shape = _shape(node)
@@ -95,7 +96,7 @@ def _shape(node: Any) -> tuple[Number, ...]:
     return tuple(number(n) for n in meta.shape)
 
 
-def _evaluate(node: Any, values: Mapping[torch.fx.Node, Any]) -> Any:
+def _evaluate(node: Any, values: Mapping[Node, Any]) -> Any:
     if node.op == "placeholder":
         meta = meta_of(node)
         if not isinstance(meta, (int, torch.SymInt)):
@@ -108,7 +109,7 @@ def _evaluate(node: Any, values: Mapping[torch.fx.Node, Any]) -> Any:
         raise NotConstant(f"nothing is known of {name}")
 
     def value(argument: Any) -> Any:
-        return values.get(argument, argument) if isinstance(argument, torch.fx.Node) else argument
+        return values.get(argument, argument) if isinstance(argument, Node) else argument
 
     try:
         found = rule(node, *map_aggregate(node.args, value), **map_aggregate(node.kwargs, value))
@@ -152,10 +153,7 @@ def _linear(sign: int) -> Callable[..., Value | None]:
     def rule(node: Any, x: Any, y: Any, **keywords: Any) -> Any:
         if isinstance(x, (int, Size)) and isinstance(y, (int, Size)):
             return x + sign * y
-        if keywords or isinstance(x, All) or isinstance(y, All):
-            return None
-        a, b = _operands(node, x, y)
-        return None if a is None or b is None else _plus(a, b, sign)
+        return None if keywords else _plus(*_operands(node, x, y), sign)
 
     return rule
 
@@ -164,22 +162,24 @@ def _plus(a: Sum, b: Sum, sign: int = 1) -> Sum:
     return Sum(tuple(p + sign * q for p, q in zip(a.factors, b.factors, strict=True)), a.rest + sign * b.rest)
 
 
-def _operands(node: Any, *values: Any) -> list[Sum | None]:
-    """The operands of a pointwise call, broadcast to the dims of its result."""
-    return [_spread(value, given, _shape(node)) for value, given in zip(values, node.args, strict=True)]
+def _operands(node: Any, x: Any, y: Any) -> tuple[Sum, Sum]:
+    """The operands of a pointwise call, broadcast to the dims of its result. Raises NotConstant if they are no sums."""
+    return _spread(x, node.args[0], _shape(node)), _spread(y, node.args[1], _shape(node))
 
 
-def _spread(value: Any, given: Any, shape: Sequence[Number]) -> Sum | None:
+def _spread(value: Any, given: Any, shape: Sequence[Number]) -> Sum:
     """A number, or the value of the node `given`, broadcast to the dims of `shape`."""
     if isinstance(value, (int, Size)) and not isinstance(value, bool):
         return Sum((0,) * len(shape), value)
-    return _wider(value, _shape(given), shape) if isinstance(value, Sum) else None
+    if not isinstance(value, Sum):
+        raise NotConstant(f"{given} is no sum")
+    return _wider(value, _shape(given), shape)
 
 
-def _wider(value: Sum, own: Sequence[Number], shape: Sequence[Number]) -> Sum | None:
+def _wider(value: Sum, own: Sequence[Number], shape: Sequence[Number]) -> Sum:
     missing = len(shape) - len(own)
     if any(a not in (1, b) for a, b in zip(own, shape[missing:], strict=True)):
-        return None
+        raise NotConstant("sizes are not known to broadcast")
     return Sum((*[0] * missing, *value.factors), value.rest)
 
 
@@ -187,10 +187,7 @@ def _comparison(*signs: tuple[int, int]) -> Callable[..., Value | None]:
     """A rule for: sign * (x - y) + more >= 0, for each pair (sign, more)."""
 
     def rule(node: Any, x: Any, y: Any) -> Value | None:
-        a, b = _operands(node, x, y)
-        if a is None or b is None:
-            return None
-        apart = _plus(a, b, -1)
+        apart = _plus(*_operands(node, x, y), -1)
         sums = {Sum(tuple(sign * f for f in apart.factors), sign * apart.rest + more) for sign, more in signs}
         return All(frozenset(sums), len(apart.factors))
 
@@ -199,9 +196,8 @@ def _comparison(*signs: tuple[int, int]) -> Callable[..., Value | None]:
 
 def _differs(node: Any, x: Any, y: Any) -> Value | None:
     """x != y, known where x - y is a constant."""
-    a, b = _operands(node, x, y)
-    apart = None if a is None or b is None else _plus(a, b, -1)
-    if apart is None or any(f != 0 for f in apart.factors) or not isinstance(apart.rest, int):
+    apart = _plus(*_operands(node, x, y), -1)
+    if any(f != 0 for f in apart.factors) or not isinstance(apart.rest, int):
         return None
     return _truth(bool(apart.rest), len(apart.factors))
 
@@ -210,10 +206,8 @@ def _both(node: Any, x: Any, y: Any) -> Value | None:
     if not isinstance(x, All) or not isinstance(y, All):
         return None
     shape = _shape(node)
-    pairs = [(v.sums, _shape(given)) for v, given in zip((x, y), node.args, strict=True)]
-    wide = [_wider(s, own, shape) for sums, own in pairs for s in sums]
-    known = frozenset(s for s in wide if s is not None)
-    return All(known, len(shape)) if None not in wide else None
+    sums = (_wider(s, _shape(given), shape) for v, given in zip((x, y), node.args, strict=True) for s in v.sums)
+    return All(frozenset(sums), len(shape))
 
 
 def _moved(value: Any, factors: Callable[[tuple[Number, ...]], Sequence[Number]]) -> Value | None:
@@ -284,7 +278,7 @@ def _is_plain(n: Any) -> bool:
     return isinstance(n, int) and n >= 0
 
 
-def _gathered(node: Any, x: Any, places: Sequence[Sum | None]) -> Value | None:
+def _gathered(node: Any, x: Any, places: Sequence[Sum]) -> Value | None:
     """x[i, j, …] with an index tensor for each dim, if all indices are known to be in range and not negative."""
     shape, source = _shape(node), _shape(node.args[0])
     if not isinstance(x, Sum) or len(places) != len(source):
@@ -292,7 +286,7 @@ def _gathered(node: Any, x: Any, places: Sequence[Sum | None]) -> Value | None:
     total = Sum((0,) * len(shape), x.rest)
     bounds = _Bounds(shape)
     for factor, place, size in zip(x.factors, places, source, strict=True):
-        if place is None or not bounds.is_positive(place):
+        if not bounds.is_positive(place):
             return None
         below = Sum(tuple(-f for f in place.factors), size - 1 - place.rest)
         if not bounds.is_positive(below):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
+from torch.fx import GraphModule, Node
 
 from cuesta.torch_private.fake_tensors import forward_metadata
-from cuesta.torch_private.tensors import storage_key
+from cuesta.torch_private.tensors import memory_of
 
 
-def donated_arguments(gm: torch.fx.GraphModule) -> list[int]:
+def donated_arguments(gm: GraphModule) -> list[int]:
     """Positions of the arguments whose memory is free after their last use, as AOTAutograd reports for the graph that
     is being compiled.
 
@@ -20,28 +20,21 @@ def donated_arguments(gm: torch.fx.GraphModule) -> list[int]:
     """
     metadata = forward_metadata()
     positions = (metadata.bw_donated_idxs if metadata is not None else None) or []
-    storages = [_storage(n.meta.get("val")) for n in gm.graph.nodes if n.op == "placeholder"]
+    storages = [memory_of(n.meta.get("val")) for n in gm.graph.nodes if n.op == "placeholder"]
     return [i for i in positions if storages[i] is not None and storages.count(storages[i]) == 1]
 
 
-def expected_arguments(forward: torch.fx.GraphModule, backward: torch.fx.GraphModule, outputs: int) -> list[int]:
+def expected_arguments(forward: GraphModule, backward: GraphModule, outputs: int) -> list[int]:
     """Predicts `donated_arguments` from the partitioner's graphs, before AOTAutograd has reported them: values that the
     forward graph computes and saves for the backward graph, behind its own `outputs` results and not among them."""
     results: Any = forward.graph.output_node().args[0]
-    saved = {node.name for node in results[outputs:] if isinstance(node, torch.fx.Node) and node.op == "call_function"}
-    saved -= {node.name for node in results[:outputs] if isinstance(node, torch.fx.Node)}
+    saved = {node.name for node in results[outputs:] if isinstance(node, Node) and node.op == "call_function"}
+    saved -= {node.name for node in results[:outputs] if isinstance(node, Node)}
     arguments = [node for node in backward.graph.nodes if node.op == "placeholder"]
-    storages = [_storage(node.meta.get("val")) for node in arguments]
-    others = [_storage(node.meta.get("val")) for node in forward.graph.nodes if node.op == "placeholder"]
+    storages = [memory_of(node.meta.get("val")) for node in arguments]
+    others = [memory_of(node.meta.get("val")) for node in forward.graph.nodes if node.op == "placeholder"]
     return [
         i
         for i, (node, storage) in enumerate(zip(arguments, storages, strict=True))
         if node.name in saved and storage is not None and storages.count(storage) == 1 and storage not in others
     ]
-
-
-def _storage(value: object) -> int | None:
-    """A number that identifies a tensor's storage; None for values that are no strided tensors."""
-    if not isinstance(value, torch.Tensor) or value.layout != torch.strided:
-        return None
-    return storage_key(value)

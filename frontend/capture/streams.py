@@ -67,26 +67,19 @@ def run_on(stream: int | None, run: Run, foreign: Sequence[int]) -> Run:
     their memory must not be reused before `stream` is done with it."""
 
     def call(values: list[Any]) -> list[Any]:
-        if stream is None:
-            return _keeping(run, values, foreign)
-        with find_stream(stream):
-            return _keeping(run, values, foreign)
+        for i in foreign:
+            if isinstance(values[i], torch.Tensor) and values[i].device.type != "cpu":
+                values[i].record_stream(torch.accelerator.current_stream(values[i].device))
+        return run(values)
 
-    return call
+    def call_on_stream(values: list[Any]) -> list[Any]:
+        from cuesta.torch_private.dynamo import external_stream
 
+        assert stream is not None
+        with external_stream(stream):
+            return call(values)
 
-def find_stream(number: int) -> torch.Stream:
-    """The user's stream object with this number, in the call in progress."""
-    from cuesta.torch_private.dynamo import external_stream
-
-    return external_stream(number)
-
-
-def _keeping(run: Run, values: list[Any], foreign: Sequence[int]) -> list[Any]:
-    for i in foreign:
-        if isinstance(values[i], torch.Tensor) and values[i].device.type != "cpu":
-            values[i].record_stream(torch.accelerator.current_stream(values[i].device))
-    return run(values)
+    return call if stream is None else call_on_stream
 
 
 def _is_wait(node: Node) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cuesta.torch_private.decompositions import get_decompositions
+from cuesta.torch_private.decompositions import get_decompositions, suggest_memory_format
 
 aten = torch.ops.aten
 
@@ -64,4 +64,18 @@ _CHECKS: dict[Any, Callable[..., None]] = {
     aten.multi_margin_loss.default: _classes,
 }
 
+
+def _in_format(decomposition: Callable[..., Any]) -> Callable[..., Any]:
+    """A decomposition whose results keep the first operand's memory format, as the kernel's do; torch's are
+    row-major."""
+
+    @functools.wraps(decomposition)
+    def in_format(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        result: Tensor = decomposition(x, *args, **kwargs)
+        return result.contiguous(memory_format=suggest_memory_format(x))
+
+    return in_format
+
+
 DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {op: _checked(op, check) for op, check in _CHECKS.items()}
+DECOMPOSITIONS[aten.max_unpool2d.default] = _in_format(DECOMPOSITIONS[aten.max_unpool2d.default])

@@ -65,13 +65,7 @@ def backward(
 
 
 def per_sample_weights_backward(
-    grad: Tensor,
-    weight: Tensor,
-    indices: Tensor,
-    offsets: Tensor,
-    offset2bag: Tensor,
-    mode: int,
-    padding_idx: int = -1,
+    grad: Tensor, weight: Tensor, indices: Tensor, offsets: Tensor, offset2bag: Tensor, mode: int, padding_idx: int = -1
 ) -> Tensor:
     """Gradients of the per-sample weights, one per index: the dot product of its row and its bag's gradient."""
     if _may_be_empty(indices) or _may_be_empty(grad):

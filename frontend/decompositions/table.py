@@ -24,45 +24,25 @@ from cuesta.frontend.decompositions.foreach import foreach_decompositions
 from cuesta.frontend.fx_passes import byte_images, operand_layouts
 from cuesta.frontend.refused_arguments import is_checked, refuses
 from cuesta.frontend.refused_types import refused_type, refused_types
+from cuesta.options import Options
 from cuesta.torch_private import pytree
-from cuesta.torch_private.decompositions import (
-    core_decompositions_after_autograd,
-    get_decompositions,
-    suggest_memory_format,
-)
+from cuesta.torch_private.decompositions import core_decompositions_after_autograd, get_decompositions
 from cuesta.torch_private.ops import OpOverload, schema_of
 from cuesta.torch_private.symbolic_shapes import guard_or_false, guard_or_true
-from cuesta.torch_private.tensors import storage_key
+from cuesta.torch_private.tensors import memory_of
 
 aten = torch.ops.aten
 
 #: Decomposed beyond torch's own core list: batch norm in training, and ops from Inductor's list.
 _MORE = (
-    aten.native_batch_norm,
-    aten.native_batch_norm_backward,
-    aten._native_batch_norm_legit_functional,
-    aten._native_batch_norm_legit,
-    aten.batch_norm_backward,
-    aten._batch_norm_with_update_functional,
-    aten._batch_norm_no_update,
-    aten.dist,
-    aten.rrelu_with_noise_backward,
-    aten.tril_indices,
-    aten.triu_indices,
-    aten.unbind_copy,
-    aten.permute_copy,
+    *(aten.native_batch_norm, aten.native_batch_norm_backward, aten._native_batch_norm_legit_functional),
+    *(aten._native_batch_norm_legit, aten.batch_norm_backward, aten._batch_norm_with_update_functional),
+    *(aten._batch_norm_no_update, aten.dist, aten.rrelu_with_noise_backward, aten.tril_indices, aten.triu_indices),
+    *(aten.unbind_copy, aten.permute_copy),
 )
 
 #: Ops left to ATen's kernels, which do better than the decompositions; more are in frontend/aten/called.py.
-_KEEP = frozenset(
-    {
-        "aten.convolution_backward",
-        "aten.upsample_bilinear2d",
-    }
-)
-
-#: Ops whose decompositions in torch give row-major results, where their kernels keep the first operand's memory format.
-_KEEP_FORMAT = frozenset({"aten.max_unpool2d"})
+_KEEP = frozenset({"aten.convolution_backward", "aten.upsample_bilinear2d"})
 
 
 def _take(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
@@ -117,19 +97,15 @@ def _huber_loss(x: torch.Tensor, target: torch.Tensor, reduction: int = 1, delta
     return losses if reduction == 0 else losses.mean() if reduction == 1 else losses.sum()
 
 
-def _nll_loss_forward(x: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, *rest: Any) -> Any:
-    """Keeps the op whole where the dialect's op computes the same loss; decomposes class weights and single samples."""
-    if weight is None and x.dim() == 2:
-        return NotImplemented
-    return get_decompositions([aten.nll_loss_forward])[aten.nll_loss_forward.default](x, target, weight, *rest)
+def _nll_loss(op: Any, first: int) -> Callable[..., Any]:
+    """Decomposes class weights and single samples; the dialect's op computes all other losses. The loss's input is the
+    argument `first`."""
 
+    def loss(*args: Any) -> Any:
+        x, _, weight = args[first : first + 3]
+        return NotImplemented if weight is None and x.dim() == 2 else get_decompositions([op])[op](*args)
 
-def _nll_loss_backward(
-    grad: torch.Tensor, x: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, *rest: Any
-) -> Any:
-    if weight is None and x.dim() == 2:
-        return NotImplemented
-    return get_decompositions([aten.nll_loss_backward])[aten.nll_loss_backward.default](grad, x, target, weight, *rest)
+    return loss
 
 
 def _whole(*_: Any, **__: Any) -> Any:
@@ -145,8 +121,8 @@ _OURS: dict[Any, Callable[..., Any]] = {
     aten.linalg_vector_norm.default: _vector_norm,
     **{op.default: _scattering(op.default) for op in (aten.select_scatter, aten.diagonal_scatter, aten.slice_scatter)},
     aten.huber_loss.default: _huber_loss,
-    aten.nll_loss_forward.default: _nll_loss_forward,
-    aten.nll_loss_backward.default: _nll_loss_backward,
+    aten.nll_loss_forward.default: _nll_loss(aten.nll_loss_forward.default, 0),
+    aten.nll_loss_backward.default: _nll_loss(aten.nll_loss_backward.default, 1),
     **{op.default: _whole for op in (aten.index_add, aten.index_copy, aten.index_reduce, aten.put)},
     **checked_values.DECOMPOSITIONS,
     **byte_images.DECOMPOSITIONS,
@@ -160,6 +136,12 @@ _OURS: dict[Any, Callable[..., Any]] = {
 }
 
 
+def decompositions_of(options: Options) -> dict[Any, Callable[..., Any]]:
+    """overload → its decomposition, as AOTAutograd takes it under these options."""
+    # On CPU, an op over lists computes what its function computes on each tensor.
+    return foreach_decompositions() if options.bitwise_eager else decompositions(options.cache_root)
+
+
 @functools.cache
 def decompositions(root: Path | None = None) -> dict[Any, Callable[..., Any]]:
     """overload → its decomposition, as AOTAutograd takes it.
@@ -171,7 +153,7 @@ def decompositions(root: Path | None = None) -> dict[Any, Callable[..., Any]]:
     table = core_decompositions_after_autograd() | get_decompositions(_MORE) | foreach_decompositions() | _OURS
     whole = _whole_ops(table, root)
     return {
-        op: _unless_refused(op, _in_own_memory(op, _with_format(op, function)))
+        op: _unless_refused(op, _in_own_memory(op, function))
         for op, function in table.items()
         if op in _OURS or str(op) not in whole
     }
@@ -201,18 +183,6 @@ def _whole_ops(ops: Iterable[Any], root: Path | None) -> frozenset[str]:
     return whole
 
 
-def _with_format(op: Any, decomposition: Callable[..., Any]) -> Callable[..., Any]:
-    if str(op).rpartition(".")[0] not in _KEEP_FORMAT:
-        return decomposition
-
-    @functools.wraps(decomposition)
-    def in_format(x: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
-        result: torch.Tensor = decomposition(x, *args, **kwargs)
-        return result.contiguous(memory_format=suggest_memory_format(x))
-
-    return in_format
-
-
 def _in_own_memory(op: Any, decomposition: Callable[..., Any]) -> Callable[..., Any]:
     """Clones a decomposition's results that are arguments or views of arguments (padding by 0, a shuffle of one group),
     where the op returns new memory. Otherwise writes to the result would change the argument."""
@@ -223,16 +193,10 @@ def _in_own_memory(op: Any, decomposition: Callable[..., Any]) -> Callable[..., 
     @functools.wraps(decomposition)
     def in_own_memory(*args: Any, **kwargs: Any) -> Any:
         results = decomposition(*args, **kwargs)
-        given = {memory for x in pytree.tree_leaves((args, kwargs)) if (memory := _memory_of(x)) is not None}
-        return pytree.tree_map(lambda x: x.clone() if _memory_of(x) in given else x, results)
+        given = {memory for x in pytree.tree_leaves((args, kwargs)) if (memory := memory_of(x)) is not None}
+        return pytree.tree_map(lambda x: x.clone() if memory_of(x) in given else x, results)
 
     return in_own_memory
-
-
-def _memory_of(x: Any) -> int | None:
-    if not isinstance(x, torch.Tensor) or x.layout != torch.strided:
-        return None
-    return storage_key(x)
 
 
 def _unless_refused(op: Any, decomposition: Callable[..., Any]) -> Callable[..., Any]:

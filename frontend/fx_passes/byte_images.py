@@ -12,6 +12,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.fx import GraphModule, Node
 
 from cuesta.torch_private.decompositions import decomposition_table
 
@@ -22,10 +23,10 @@ RESIZES = {"bilinear": aten.upsample_bilinear2d.vec, "bicubic": aten.upsample_bi
 _SIGNATURE = inspect.signature(F.interpolate)
 
 
-def keep_byte_images_whole(gm: torch.fx.GraphModule) -> None:
+def keep_byte_images_whole(gm: GraphModule) -> None:
     """Rewrites Dynamo's graph and the graphs nested in it, in place."""
     for module in gm.modules():
-        if isinstance(module, torch.fx.GraphModule):
+        if isinstance(module, GraphModule):
             found = [n for n in module.graph.nodes if n.op == "call_function" and n.target is F.interpolate]
             for node in found:
                 arguments = _arguments(node)
@@ -35,13 +36,13 @@ def keep_byte_images_whole(gm: torch.fx.GraphModule) -> None:
                 module.recompile()
 
 
-def _arguments(node: torch.fx.Node) -> tuple[Any, ...] | None:
+def _arguments(node: Node) -> tuple[Any, ...] | None:
     """The op's arguments for a call of F.interpolate; None where the op does not support the call."""
     bound = _SIGNATURE.bind(*node.args, **node.kwargs)
     bound.apply_defaults()
     given = bound.arguments
     x = given["input"]
-    meta = x.meta.get("example_value") if isinstance(x, torch.fx.Node) else None
+    meta = x.meta.get("example_value") if isinstance(x, Node) else None
     if meta is None or meta.dtype != torch.uint8 or meta.dim() != 4 or given["mode"] not in RESIZES:
         return None
     if given["antialias"]:
@@ -61,7 +62,7 @@ def _arguments(node: torch.fx.Node) -> tuple[Any, ...] | None:
 def _pair(value: Any) -> Any:
     """`value` as a pair where it is one number for both sides. Of Dynamo's nodes without tensors, only numbers have an
     `example_value`."""
-    example = value.meta.get("example_value") if isinstance(value, torch.fx.Node) else value
+    example = value.meta.get("example_value") if isinstance(value, Node) else value
     return [value, value] if isinstance(example, (int, float, torch.SymInt, torch.SymFloat)) else value
 
 

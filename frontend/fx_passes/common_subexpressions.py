@@ -10,6 +10,7 @@ from collections.abc import Hashable
 from typing import Any
 
 import torch
+from torch.fx import Node
 
 from cuesta.frontend.capture.streams import stream_of
 from cuesta.frontend.fx_nodes import storage_of
@@ -26,7 +27,7 @@ def merge_equal_nodes(graph: torch.fx.Graph) -> None:
     that eager keeps apart stay apart), run on different streams, or come after a write.
     """
     results = {storage_of(node) for node in graph.output_node().all_input_nodes} - {None}
-    first: dict[Hashable, torch.fx.Node] = {}
+    first: dict[Hashable, Node] = {}
     for node in list(graph.nodes):
         if _writes(node):
             return
@@ -41,11 +42,11 @@ def merge_equal_nodes(graph: torch.fx.Graph) -> None:
             graph.erase_node(node)
 
 
-def _writes(node: torch.fx.Node) -> bool:
+def _writes(node: Node) -> bool:
     return isinstance(node.target, OpOverload) and schema_of(node.target).is_mutable
 
 
-def _is_value(node: torch.fx.Node) -> bool:
+def _is_value(node: Node) -> bool:
     """Whether repeating a node's call gives the same value."""
     if not isinstance(node.target, OpOverload):
         return not isinstance(node.target, HigherOrderOperator)
@@ -55,7 +56,7 @@ def _is_value(node: torch.fx.Node) -> bool:
     return not isinstance(node.meta.get("val"), _SYMBOLIC)
 
 
-def _meaning(node: torch.fx.Node) -> Hashable | None:
+def _meaning(node: Node) -> Hashable | None:
     """A key that is equal for nodes that compute the same; None where that cannot be decided."""
     leaves, form = tree_flatten((node.args, node.kwargs))
     if any(isinstance(leaf, _SYMBOLIC) for leaf in leaves):
@@ -65,4 +66,4 @@ def _meaning(node: torch.fx.Node) -> Hashable | None:
 
 def _leaf(value: Any) -> Hashable:
     # Python's == does not do: 1 == 1.0 == True, 0.0 == -0.0, and a NaN differs from itself.
-    return value if isinstance(value, torch.fx.Node) else (type(value), repr(value))
+    return value if isinstance(value, Node) else (type(value), repr(value))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
-from torch.fx import GraphModule
+from torch.fx import GraphModule, Node
 
 from cuesta.options import Options
 
@@ -26,6 +26,23 @@ class TrainingStep:
     forward: GraphModule
     backward: GraphModule
     outputs: int
+
+    @property
+    def results(self) -> list[Any]:
+        """What the forward graph returns: its own `outputs` results, then the saved values."""
+        results: Any = self.forward.graph.output_node().args[0]
+        return [*results]
+
+    @property
+    def arguments(self) -> dict[str, Node]:
+        """The arguments of the backward graph, by name."""
+        return {node.name: node for node in self.backward.graph.find_nodes(op="placeholder")}
+
+    def recompile(self) -> None:
+        """Checks both graphs, and makes their code anew."""
+        for module in (self.forward, self.backward):
+            module.graph.lint()
+            module.recompile()
 
 
 Subject = TypeVar("Subject", GraphModule, TrainingStep)

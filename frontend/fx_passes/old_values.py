@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator
 
 import torch
 from torch.fx import Graph, Node
 
-from cuesta.frontend.fx_nodes import last_placeholder, storage_of
+from cuesta.frontend.fx_nodes import inserting_behind, storage_of
 from cuesta.frontend.fx_passes.fx_pipeline import TrainingStep
 from cuesta.torch_private.aot_graphs import InputMutationAOTOutput
 
@@ -19,15 +18,13 @@ def keep_old_values(step: TrainingStep) -> None:
     where autograd does not track the argument, an error where it does.
 
     Where the backward graph writes to the argument, it still gets the argument itself for that."""
-    forward, backward, outputs = step.forward, step.backward, step.outputs
-    graph = forward.graph
+    graph, backward = step.forward.graph, step.backward.graph
     written = {storage_of(node) for node in _written_arguments(graph)} - {None}
     if not written:
         return
-    arguments = {node.name: node for node in backward.graph.find_nodes(op="placeholder")}
-    results: Sequence[Any] = graph.output_node().args[0]  # type: ignore[assignment]
-    changed: list[Any] = [*results[:outputs]]
-    for value in results[outputs:]:
+    arguments, results = step.arguments, step.results
+    changed = results[: step.outputs]
+    for value in results[step.outputs :]:
         if not isinstance(value, Node) or storage_of(value) not in written:
             changed.append(value)
             continue
@@ -37,17 +34,16 @@ def keep_old_values(step: TrainingStep) -> None:
             changed.append(value)
             if not reads:
                 continue
-            with backward.graph.inserting_after(argument):
-                old = backward.graph.placeholder(f"{argument.name}_before")
+            with backward.inserting_after(argument):
+                old = backward.placeholder(f"{argument.name}_before")
             old.meta = dict(argument.meta)
             argument.replace_all_uses_with(old, delete_user_cb=reads.__contains__)
-        with graph.inserting_after(value if value.op != "placeholder" else last_placeholder(graph)):
+        with inserting_behind(value):
             copy = graph.call_function(torch.ops.aten.clone.default, (value,))
         copy.meta["val"] = value.meta["val"].clone()
         changed.append(copy)
     graph.output_node().args = (tuple(changed),)
-    for module in (forward, backward):
-        module.recompile()
+    step.recompile()
 
 
 def _written_arguments(graph: Graph) -> Iterator[Node]:

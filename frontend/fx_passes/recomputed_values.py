@@ -1,4 +1,4 @@
-"""Makes torch's partitioner recompute, instead of save, values that cuesta computes in the loops of other ops.
+"""Decides, beyond torch's partitioner, which values a backward graph recomputes and which the forward graph saves.
 
 torch's partitioner saves results of ops that are not on its list of fusible ops. The list lacks ops that Inductor
 decomposes before and cuesta keeps whole, and `detach`, through which autograd passes results to gradients:
@@ -6,19 +6,25 @@ decomposes before and cuesta keeps whole, and `detach`, through which autograd p
     %y = relu(%x)       forward graph: returns %x, which others need, and %y     →   returns %x
     %d = detach(%y)     backward graph: threshold_backward(%g, %d)               →   threshold_backward(%g, relu(%x))
 
-Values that take longer to compute than to read stay detached, and so are saved: a loss's gradient may reuse their
-memory.
+Values that cuesta computes in the loops of other ops are recomputed. Values that take longer to compute than to read
+stay detached, and so are saved: a loss's gradient may reuse their memory.
+
+Values that a gradient compares with their own extreme are saved, or the mask is. The gradient of amax is shared equally
+among the elements that equal the maximum. A backward graph that recomputes the elements in another kernel may round
+them differently. Then none equals the saved maximum, and 0 / 0 is NaN.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 from collections.abc import Iterator
 
 import torch
+from torch.utils.checkpoint import CheckpointPolicy
 
-from cuesta.frontend.fx_nodes import memory_root
+from cuesta.frontend.fx_nodes import memory_root, packet_of
 from cuesta.torch_private.partitioners import default_ops, with_ops
 
 aten = torch.ops.aten
@@ -33,6 +39,8 @@ _DEAR = frozenset(
         *(aten.sqrt, aten.rsqrt, aten.reciprocal),
     }
 )
+
+_EXTREMES = frozenset({aten.amax.default, aten.amin.default, aten.max.default, aten.min.default})
 
 
 @contextlib.contextmanager
@@ -52,7 +60,16 @@ def read_undetached(graph: torch.fx.Graph) -> None:
     for node in graph.find_nodes(op="call_function", target=aten.detach.default):
         value = node.args[0]
         assert isinstance(value, torch.fx.Node)
-        if getattr(memory_root(value).target, "overloadpacket", None) not in _DEAR:
+        if packet_of(memory_root(value)) not in _DEAR:
             node.replace_all_uses_with(value, delete_user_cb=lambda user: user.op != "output")
             if not node.users:
                 graph.erase_node(node)
+
+
+def save_compared(graph: torch.fx.Graph) -> None:
+    """Marks values in a joint graph that are compared with their own extremes as values to save."""
+    for node in graph.find_nodes(op="call_function", target=aten.eq.Tensor):
+        values = [memory_root(value) for value in node.all_input_nodes]
+        for x, extreme in itertools.permutations(values, 2):
+            if extreme.target in _EXTREMES and memory_root(extreme.all_input_nodes[0]) is x:
+                x.meta["recompute"] = CheckpointPolicy.MUST_SAVE

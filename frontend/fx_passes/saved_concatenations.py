@@ -13,13 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 from torch.fx import Graph, Node
 
-from cuesta.frontend.fx_nodes import keep_results, last_placeholder
+from cuesta.frontend.fx_nodes import keep_results, last_placeholder, packet_of
 from cuesta.frontend.fx_passes.fx_pipeline import TrainingStep
 from cuesta.torch_private.ops import OpOverload
 
@@ -51,10 +50,8 @@ class Part:
 
 def save_once(step: TrainingStep) -> None:
     """Removes saved tensors that are part of another saved tensor, from the two graphs of a training step."""
-    forward, backward, outputs = step.forward, step.backward, step.outputs
-    results: Sequence[Any] = forward.graph.output_node().args[0]  # type: ignore[assignment]
+    results, outputs, arguments = step.results, step.outputs, step.arguments
     saved = [v for v in results[outputs:] if isinstance(v, Node) and isinstance(v.meta.get("val"), Tensor)]
-    arguments = {n.name: n for n in backward.graph.nodes if n.op == "placeholder"}
     parts = _parts(saved, set(results[:outputs]))
     gone = [
         n for n, part in parts.items() if {n.name, part.whole.name} <= arguments.keys() and _reads(arguments[n.name])
@@ -63,11 +60,9 @@ def save_once(step: TrainingStep) -> None:
         return
     for value in gone:
         part = parts[value]
-        _take_slice(backward.graph, arguments[value.name], arguments[part.whole.name], part)
-    keep_results(forward.graph, [i for i, value in enumerate(results) if i < outputs or value not in gone])
-    for module in (forward, backward):
-        module.graph.lint()
-        module.recompile()
+        _take_slice(step.backward.graph, arguments[value.name], arguments[part.whole.name], part)
+    keep_results(step.forward.graph, [i for i, value in enumerate(results) if i < outputs or value not in gone])
+    step.recompile()
 
 
 def _parts(saved: Sequence[Node], returned: set[Node]) -> dict[Node, Part]:
@@ -131,7 +126,7 @@ def _part(node: Node, whole: Node, dim: int, before: Sequence[Node]) -> Part | N
 
 def _reads(node: Node) -> bool:
     """Whether all users of a node can read it as a slice, in place; a library call would need a copy."""
-    return all(_reads(user) if _packet(user) in _VIEWS else _is_reader(user) for user in node.users)
+    return all(_reads(user) if packet_of(user) in _VIEWS else _is_reader(user) for user in node.users)
 
 
 def _is_reader(node: Node) -> bool:
@@ -139,10 +134,6 @@ def _is_reader(node: Node) -> bool:
     return isinstance(target, OpOverload) and (
         torch.Tag.pointwise in target.tags or str(target.overloadpacket) in _READERS
     )
-
-
-def _packet(node: Node) -> Any:
-    return getattr(node.target, "overloadpacket", None)
 
 
 def _take_slice(graph: Graph, argument: Node, whole: Node, part: Part) -> None:

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
 
-from cuesta.frontend.fx_nodes import last_placeholder, memory_root
+from cuesta.frontend.fx_nodes import inserting_behind, memory_root, packet_of
 from cuesta.frontend.fx_passes.fx_pipeline import TrainingStep
 from cuesta.policy.convolution_layouts import cuts_patches, moves_less_in_channels_last
 
@@ -31,27 +31,25 @@ def save_channels_last(step: TrainingStep) -> None:
     moves fewer elements."""
     forward, backward, outputs = step.forward, step.backward, step.outputs
     nodes = [*forward.graph.nodes, *backward.graph.nodes]
-    if not torch.backends.mkldnn.is_available() or any(_packet(n) in _BY_STRIDES for n in nodes):
+    if not torch.backends.mkldnn.is_available() or any(packet_of(n) in _BY_STRIDES for n in nodes):
         return
     chosen = _in_channels_last(forward)
-    node = forward.graph.output_node()
-    results: list[Any] = [*node.args[0]]  # type: ignore[misc]
+    results, arguments = step.results, step.arguments
     returned = {memory_root(v) for v in results[:outputs] if isinstance(v, Node)}
-    arguments = {n.name: n for n in backward.graph.nodes if n.op == "placeholder"}
     for position, value in enumerate(results[outputs:], outputs):
         if value not in chosen or memory_root(value) in returned or value.name not in arguments:
             continue
         argument = arguments[value.name]
         if value.meta["val"].is_contiguous(memory_format=torch.channels_last):
             continue
-        with forward.graph.inserting_after(value if value.op != "placeholder" else last_placeholder(forward.graph)):
+        with inserting_behind(value):
             copy = forward.graph.call_function(aten.clone.default, (value,), {"memory_format": torch.channels_last})
         copy.meta["val"] = argument.meta["val"] = value.meta["val"].contiguous(memory_format=torch.channels_last)
         for user in argument.users:
-            if _packet(user) is aten.slice:
-                user.meta["val"] = user.target(argument.meta["val"], *user.args[1:])
+            if packet_of(user) is aten.slice:
+                user.meta["val"] = packet_of(user)(argument.meta["val"], *user.args[1:])
         results[position] = copy
-    node.args = (tuple(results),)
+    forward.graph.output_node().args = (tuple(results),)
     forward.recompile()
 
 
@@ -59,7 +57,7 @@ def _in_channels_last(forward: GraphModule) -> set[Node]:
     """Images that convolutions in channels_last read or give, and images computed from those (`_passes_images_on`)."""
     found: set[Node] = set()
     for node in forward.graph.nodes:
-        if _packet(node) is aten.convolution:
+        if packet_of(node) is aten.convolution:
             if _moves_less(node):
                 found.update((node, node.args[0]))
         elif any(n in found for n in node.all_input_nodes) and _passes_images_on(node):
@@ -75,7 +73,7 @@ def _passes_images_on(node: Node) -> bool:
 
 def _feeds_row_major(node: Node) -> bool:
     """Whether convolutions read a node's value, and none of them computes in channels_last."""
-    readers = [user for user in node.users if _packet(user) is aten.convolution]
+    readers = [user for user in node.users if packet_of(user) is aten.convolution]
     return bool(readers) and not any(map(_moves_less, readers))
 
 
@@ -96,7 +94,3 @@ def _is_image(node: Any) -> TypeGuard[Node]:
     if not isinstance(value, Tensor) or value.device.type != "cpu" or value.layout != torch.strided:
         return False
     return value.dim() == 4 and all(type(n) is int for n in value.shape)
-
-
-def _packet(node: Node) -> Any:
-    return getattr(node.target, "overloadpacket", None)

@@ -13,7 +13,6 @@ read whole by the attention's gradient and as rows by a product's, and would be 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from torch import Tensor
 from torch.fx import GraphModule, Node
@@ -24,9 +23,8 @@ from cuesta.frontend.fx_passes.fx_pipeline import TrainingStep
 
 def save_views_once(step: TrainingStep) -> None:
     """Makes the two graphs of a training step save one tensor where they would save several views of it."""
-    forward, backward, outputs = step.forward, step.backward, step.outputs
-    results: Sequence[Any] = forward.graph.output_node().args[0]  # type: ignore[assignment]
-    arguments = {n.name: n for n in backward.graph.nodes if n.op == "placeholder"}
+    results, outputs, arguments = step.results, step.outputs, step.arguments
+    forward, backward = step.forward, step.backward
     returned = {memory_root(value) for value in results[:outputs] if isinstance(value, Node)}
     views: dict[Node, list[int]] = {}
     for position, value in enumerate(results[outputs:], outputs):
@@ -48,9 +46,7 @@ def save_views_once(step: TrainingStep) -> None:
         gone.update(others)
     forward.graph.output_node().args = (tuple(changed),)
     keep_results(forward.graph, [i for i in range(len(results)) if i not in gone])
-    for module in (forward, backward):
-        module.graph.lint()
-        module.recompile()
+    step.recompile()
 
 
 def _can_be_handed_over(root: Node, saved: Sequence[Node]) -> bool:

@@ -12,9 +12,8 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.testing import assert_close
 
 from cuesta.driver.calling import Boxed
-from cuesta.driver.pieces import in_pieces
+from cuesta.driver.pieces import in_pieces, laid_out
 from cuesta.errors import ExecutionError, InputError
-from cuesta.frontend.layouts import laid_out
 from cuesta.frontend.python_steps import python_steps
 
 

@@ -18,8 +18,7 @@ from cuesta.cache import open_cache
 from cuesta.dialects.module_target import target_of
 from cuesta.driver.autotune import candidate_programs
 from cuesta.driver.autotune.choice_store import Choice, choice_key, keep, remembered
-from cuesta.driver.autotune.gpu_stopwatch import GpuStopwatch
-from cuesta.driver.autotune.stopwatch import Stopwatch
+from cuesta.driver.autotune.stopwatch import GpuStopwatch, Stopwatch
 from cuesta.driver.cache.graph_cache import gpu_key
 from cuesta.driver.loading import load
 from cuesta.driver.stage_pipelines import pipeline_of, stages_after

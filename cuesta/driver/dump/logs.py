@@ -12,6 +12,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+from cuesta.frontend.fx_passes.fx_pipeline import Observer
+from cuesta.options import Options
 from cuesta.reports.compile_report import GraphReport
 from cuesta.torch_private.logs import getArtifactLogger, is_artifact_wanted, print_as_torch, trace_structured
 
@@ -39,6 +41,20 @@ def tell_report(report: GraphReport) -> None:
     if log.isEnabledFor(logging.INFO):
         log.info("%s", "\n".join(report.lines()))
     _trace("cuesta_report", lambda: "\n".join(report.lines()))
+
+
+def observer(options: Options) -> Observer:
+    """The observer of FX stages under these options: it logs each graph and, with `dump`, writes it to a file."""
+    root = options.dump
+    if root is None:
+        return tell_stage
+    from cuesta.driver.dump.stages import write_graph  # a compile without a dump needs no MLIR yet
+
+    def observe(stage: str, text: Callable[[], str]) -> None:
+        tell_stage(stage, text)
+        write_graph(root, stage, text())
+
+    return observe
 
 
 def _trace(name: str, text: Callable[[], str]) -> None:

@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from cuesta.driver.calling import Boxed
+from cuesta.driver.calling import Boxed, as_boxed
 from cuesta.frontend.capture.donation import donated_arguments
 from cuesta.options import Options, options_of
 from cuesta.torch_private.configs import minifiers_comparison, repro_level
@@ -60,6 +60,7 @@ def watched(
     if repro_level() != 4:
         return boxed
 
+    @as_boxed
     def call(args: list[Any]) -> list[Any]:
         if not agrees(boxed, original, args, donated):
             _write_first(original, args, settings | {"failure": AccuracyError.__name__})
@@ -68,7 +69,6 @@ def watched(
             )
         return boxed(args)
 
-    call._boxed_call = True  # type: ignore[attr-defined]
     return call
 
 

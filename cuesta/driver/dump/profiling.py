@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
+from cuesta.driver.calling import Run
 from cuesta.reports.compile_report import GraphReport
 from cuesta.torch_private.logs import RecordFunctionFast, is_profiling
-
-Run = Callable[[list[torch.Tensor]], list[torch.Tensor]]
 
 #: Kernels that an event's name lists.
 _NAMED = 3

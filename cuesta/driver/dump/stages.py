@@ -13,11 +13,13 @@ import contextlib
 import itertools
 import logging
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from cuesta._mlir import ir
+from cuesta.dialects.kernel_module import kernel_modules
+from cuesta.reports.compile_report import GraphReport
 
 _log = logging.getLogger("cuesta.dump")
 _NUMBERS = itertools.count()
@@ -45,10 +47,8 @@ class Dump:
     def open(root: Path, kind: str) -> Dump:
         """Creates a new folder for a graph below `root`."""
         dump = Dump(root / f"{next(_NUMBERS):03d}_{kind}_{os.getpid()}")
-        try:
+        with dump._writing():
             dump.folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            dump._stop(error)
         return dump
 
     def write(self, stage: str, module: ir.Module) -> None:
@@ -59,26 +59,21 @@ class Dump:
     def write_text(self, name: str, text: str) -> Path | None:
         """Writes the text of a module into the next file. Returns None if the dump has stopped."""
         path = self.folder / f"{len(self.files):02d}_{name}.mlir"
-        try:
-            if self.failure is not None:
-                return None
-            _write_whole(path, text)
-        except OSError as error:
-            self._stop(error)
-            return None
-        self.files.append(path.name)
-        return path
+        if self.failure is None:
+            with self._writing():
+                _write_whole(path, text)
+                self.files.append(path.name)
+                return path
+        return None
 
     def write_beside(self, name: str, content: str | bytes) -> None:
         """Writes a file that is no stage. `name` is the whole name, and may contain one subfolder."""
         path = self.folder / name
-        try:
-            if self.failure is None:
+        if self.failure is None:
+            with self._writing():
                 path.parent.mkdir(exist_ok=True)
                 _write_whole(path, content)
                 self.beside.append(name)
-        except OSError as error:
-            self._stop(error)
 
     def finish(self, lines: Iterable[str]) -> None:
         """Writes the lines of the graph's report and adds the graph to the root's index."""
@@ -88,23 +83,26 @@ class Dump:
         names = [*self.files, *(n for n in self.beside if "/" not in n), "report.txt"]
         links = ", ".join(f"[{name}]({self.folder.name}/{name})" for name in names)
         index = self.folder.parent / "index.md"
-        try:
+        with self._writing():
             _write_whole(self.folder / "report.txt", report)
             # Processes may share the index, so it is only created if missing.
             with contextlib.suppress(FileExistsError), index.open("x") as out:
                 out.write(_INDEX)
             with index.open("a") as out:
                 out.write(f"- **{self.folder.name}** {report.partition(chr(10))[0]}: {links}\n")
-        except OSError as error:
-            self._stop(error)
 
     def outcome(self) -> str:
         """The dump's folder, or why the dump is incomplete; for the report."""
         return str(self.folder) if self.failure is None else f"{self.folder} is incomplete: {self.failure}"
 
-    def _stop(self, error: OSError) -> None:
-        self.failure = str(error)
-        _warn(self.folder.parent, error)
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        """A context in which an error of the disk stops the dump."""
+        try:
+            yield
+        except OSError as error:
+            self.failure = str(error)
+            _warn(self.folder.parent, error)
 
 
 def write_graph(root: Path, stage: str, text: str) -> None:
@@ -114,6 +112,20 @@ def write_graph(root: Path, stage: str, text: str) -> None:
         _write_whole(root / f"{next(_NUMBERS):03d}_{stage}_{os.getpid()}.py", text)
     except OSError as error:
         _warn(root, error)
+
+
+def write_kernels_and_picture(dump: Dump, module: ir.Module, report: GraphReport, picture: bool) -> None:
+    """Writes `kernels/NAME.mlir` for each kernel of a module at stage kernels, and graph.svg where asked for."""
+    for kernels in kernel_modules(module):
+        for view in kernels.body.operations:
+            op = view.operation
+            if "sym_name" in op.attributes:
+                text = op.get_asm(enable_debug_info=True)
+                dump.write_beside(f"kernels/{op.attributes['sym_name'].value}.mlir", f"{text}\n")
+    if picture:
+        from cuesta.driver.dump.picture import draw
+
+        dump.write_beside("graph.svg", draw(module, next(report.lines())))
 
 
 def _warn(root: Path, error: OSError) -> None:

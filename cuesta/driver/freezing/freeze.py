@@ -48,8 +48,8 @@ class FrozenWeights:
     def text(self) -> str:
         """The text for the report."""
         count = {"packed into panels": self.panels, "packed by MKL": self.products - self.panels}
-        parts = [", ".join(f"{n} {how}" for how, n in count.items() if n)]
-        texts = [f"weights of matrix products: {part}" for part in parts if part]
+        products = ", ".join(f"{n} {how}" for how, n in count.items() if n)
+        texts = [f"weights of matrix products: {products}"] if products else []
         if convolutions := len(self.arguments) - self.products:
             texts.append(f"weights of convolutions: {convolutions} packed by oneDNN")
         return "; ".join(texts)

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.fx import Node
 
-from cuesta.driver.calling import Boxed
+from cuesta.driver.calling import Boxed, as_boxed
 from cuesta.frontend.fx_nodes import last_placeholder
 from cuesta.torch_private.tensors import version
 
@@ -85,6 +85,7 @@ def bind(frozen: Sequence[FrozenArgument], boxed: Boxed) -> Boxed:
         except RuntimeError:  # a tensor has no version
             return None
 
+    @as_boxed
     def call(args: list[Any]) -> list[Any]:
         nonlocal last
         now = [args[i] for i in sources]
@@ -97,7 +98,6 @@ def bind(frozen: Sequence[FrozenArgument], boxed: Boxed) -> Boxed:
         del now
         return boxed(args)
 
-    call._boxed_call = True  # type: ignore[attr-defined]
     return call
 
 

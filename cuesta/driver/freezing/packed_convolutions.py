@@ -100,18 +100,8 @@ def _held(packed: Tensor, has_bias: bool, _: Sequence[int], *places: Any) -> tup
 
 
 @packed_convolution.register_fake
-def _fake(
-    x: Tensor,
-    packed: Tensor,
-    has_bias: bool,
-    window: Sequence[int],
-    padding: Sequence[int],
-    stride: Sequence[int],
-    dilation: Sequence[int],
-    groups: int,
-    activation: str,
-    row_major: bool,
-) -> Tensor:
+def _fake(x: Tensor, *rest: Any) -> Tensor:
+    _, _, window, padding, stride, dilation, groups, _, row_major = rest
     zeros = [0] * len(padding)
     result = torch.ops.aten.convolution(x, x.new_empty(window), None, stride, padding, dilation, False, zeros, groups)
     kept = torch.contiguous_format if row_major else torch.channels_last

@@ -11,7 +11,6 @@ within the limit:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from cuesta._mlir import func, ir
 from cuesta.dialects.donated import donated_arguments
@@ -28,20 +27,13 @@ from cuesta.reports.quantities import size_text
 NAMED = 5
 
 
-@dataclass(frozen=True)
-class _Way:
-    """A way to lower the peak: its description, and the options of passes that it sets."""
-
-    what: str
-    options: Mapping[str, Mapping[str, object]]
-
-
 _FREED = {"plan-memory": {"small_call": 0, "caller_limit": 0, "spill_from": 0, "release_limit": 0}}
-_WAYS = (
-    _Way("", {}),
-    _Way("buffers freed when dead", _FREED),
-    _Way("buffers freed when dead and another order of steps", {**_FREED, "form-kernels": {"lower_peak": True}}),
-)
+#: Ways to lower the peak: description → the options of passes that it sets.
+_WAYS: dict[str, Mapping[str, Mapping[str, object]]] = {
+    "": {},
+    "buffers freed when dead": _FREED,
+    "buffers freed when dead and another order of steps": {**_FREED, "form-kernels": {"lower_peak": True}},
+}
 
 
 def planned_within(module: ir.Module, pipeline: Pipeline, limit: int, report: GraphReport) -> ir.Module:
@@ -51,15 +43,15 @@ def planned_within(module: ir.Module, pipeline: Pipeline, limit: int, report: Gr
     """
     kept = as_bytecode(module)
     lowest = None
-    for way in _WAYS:
+    for what, ways in _WAYS.items():
         tried = ir.Module.parse(kept, module.context)
         other = pipeline
-        for name, options in way.options.items():
+        for name, options in ways.items():
             other = other.with_options(name, **options)
         other.run(tried, verify=False)
         peak = _peak(tried)
         if peak <= limit:
-            report.memory_limit = {"limit": limit, "by": way.what}
+            report.memory_limit = {"limit": limit, "by": what}
             return tried
         lowest = peak if lowest is None else min(lowest, peak)
     # The error names the largest live buffers of the last way, read before plan-memory turns buffers into offsets.

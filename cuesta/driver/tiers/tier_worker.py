@@ -28,10 +28,10 @@ def request_of(
 ) -> bytes:
     """The bytes of a request, which `serve` reads."""
     values: dict[str, Any] = {}
-    for name, option in zip(_names(), dataclasses.fields(Options), strict=True):
+    for option in dataclasses.fields(Options):
         value = getattr(options, option.name)
         is_text = isinstance(value, (Target, os.PathLike))
-        values[name] = str(value) if is_text else value
+        values[option.metadata["name"] or option.name] = str(value) if is_text else value
     head = {"kind": kind, "options": values, "assumed": assumed, "unknown": list(unknown), "threads": threads}
     return pack(head, module)
 
@@ -72,7 +72,3 @@ def serve() -> None:
         cuesta.passes.load_all()
 
     answer_requests(prepare, answer_to, _IDLE)
-
-
-def _names() -> list[str]:
-    return [option.metadata["name"] or option.name for option in dataclasses.fields(Options)]

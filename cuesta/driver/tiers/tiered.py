@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from cuesta.driver.autotune.machine_trial import decide_kinds
-from cuesta.driver.calling import Boxed
+from cuesta.driver.calling import Boxed, as_boxed
 from cuesta.driver.dump.logs import tell_report
 from cuesta.driver.loading import load
 from cuesta.driver.made_program import MadeProgram
@@ -96,10 +96,16 @@ class FirstTier:
         another thread."""
         from cuesta.driver.tiers import background
 
-        tiers = _Tiers(op_by_op(self.wanted.gm, self.convention.sources))
+        run = op_by_op(self.wanted.gm, self.convention.sources)
+
+        @as_boxed
+        def call(args: list[Any]) -> list[Any]:
+            return run(args)
+
         began, numbers = time.perf_counter(), numbers_of(self.wanted.gm)
 
         def finish(answer: background.Answer) -> None:
+            nonlocal run
             head, code = answer
             if "error" in head:
                 raise CompileError(head["error"])
@@ -112,14 +118,14 @@ class FirstTier:
                 self.report.products = head["products"]
             program = load(artefact, wanted.cache.cache)
             made = MadeProgram(program, self.convention, wanted.cache.key, lambda: artefact)
-            run = ready(made)
+            second = ready(made)
             wanted.cache.store(artefact, self.report)
             self.report.take_program(artefact.metadata["report"])
             self.report.times.update(head["times"])
             seconds = time.perf_counter() - began
             kept = "" if self.wanted.options.cache_root else "; without a cache the next process compiles anew"
             self.report.tier = f"full: after {seconds:.1f} s in the background{kept}"
-            tiers.run = run
+            run = second
             tell_report(self.report)
 
         def fail(reason: str) -> None:
@@ -131,18 +137,4 @@ class FirstTier:
         except CompileError as error:
             fail(str(error))
             log.warning("%s stays at its first tier, op by op: %s", name, error)
-        return tiers.boxed()
-
-
-@dataclass
-class _Tiers:
-    """The tier that runs now. Assigning `run` switches tiers."""
-
-    run: Boxed
-
-    def boxed(self) -> Boxed:
-        def call(args: list[Any]) -> list[Any]:
-            return self.run(args)
-
-        call._boxed_call = True  # type: ignore[attr-defined]
         return call

@@ -1,6 +1,6 @@
 """Runs kernels of the tt level with numpy, over raw memory, without a GPU and without Triton.
 
-    run_kernel(function, (64, 1, 1), [x.data_ptr(), y.data_ptr()])
+    prepare(function).run((64, 1, 1), [x.data_ptr(), y.data_ptr()])
 
 All programs of the grid run together, op by op, in chunks that bound the memory of intermediate values.
 A kernel that uses the old values of its atomics runs program by program, because then the order matters.
@@ -16,22 +16,17 @@ from typing import Any
 import numpy as np
 
 from cuesta._mlir import ir
-from cuesta.dialects.tt.interpreter import arithmetic, blocks, control, device_library, memory
-from cuesta.dialects.tt.interpreter.program import Builder, Run, Steps, Values, program_ids
-from cuesta.dialects.tt.interpreter.values import InterpreterError, OutsideMemory, register_dtype, spelling
-
-__all__ = [
-    "InterpreterError",
-    "Kernel",
-    "OutsideMemory",
-    "arithmetic",
-    "blocks",
-    "control",
-    "device_library",
-    "memory",
-    "prepare",
-    "run_kernel",
-]
+from cuesta.dialects.tt.interpreter import (  # noqa: F401  they register the makers
+    arithmetic,
+    blocks,
+    control,
+    device_library,
+    memory,
+)
+from cuesta.dialects.tt.interpreter.program import Builder, Run, Steps, program_ids
+from cuesta.dialects.tt.interpreter.values import InterpreterError as InterpreterError
+from cuesta.dialects.tt.interpreter.values import OutsideMemory as OutsideMemory
+from cuesta.dialects.tt.interpreter.values import register_dtype, spelling
 
 #: Bytes of intermediate values at a time: as many as caches hold, although memory holds more.
 CHUNK = 4 << 20
@@ -69,8 +64,7 @@ class Kernel:
         with np.errstate(all="ignore"):
             for start in range(0, prod(grid), chunk):
                 ids = program_ids((x, y, z), start, min(start + chunk, prod(grid)))
-                values: Values = [None] * self.values
-                self.steps.run(Run((x, y, z), ids, ranges), values, arguments)
+                self.steps.run(Run([None] * self.values, (x, y, z), ids, ranges), arguments)
 
 
 def prepare(function: ir.Operation) -> Kernel:
@@ -88,10 +82,3 @@ def prepare(function: ir.Operation) -> Kernel:
         ordered=builder.ordered,
         pointers=sum(spelling(argument) == "ptr" for argument in entry.arguments),
     )
-
-
-def run_kernel(
-    function: ir.Operation, grid: Sequence[int], pointers: Sequence[int], extents: Sequence[int] | None = None
-) -> None:
-    """Prepares and runs a tt.func once; see `Kernel.run`."""
-    prepare(function).run(grid, pointers, extents)

@@ -39,10 +39,6 @@ def fused_multiply_add(x: Array, y: Array, z: Array) -> Array:
     return wide.astype(x.dtype)
 
 
-def _divide_towards_zero(x: Array, y: Array) -> Array:
-    return (x - np.fmod(x, y)) // y
-
-
 def _on_unsigned(compute: Callable[..., Array]) -> Callable[[Array, Array], Array]:
     return lambda x, y: signed(compute(unsigned(x), unsigned(y)))
 
@@ -59,7 +55,7 @@ _ELEMENTWISE: dict[str, Callable[..., Array]] = {
     "arith.andi": np.bitwise_and,
     "arith.ori": np.bitwise_or,
     "arith.xori": np.bitwise_xor,
-    "arith.divsi": _divide_towards_zero,
+    "arith.divsi": lambda x, y: (x - np.fmod(x, y)) // y,
     "arith.remsi": np.fmod,
     "arith.divui": _on_unsigned(np.floor_divide),
     "arith.remui": _on_unsigned(np.remainder),

@@ -7,27 +7,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from cuesta._mlir import ir
-from cuesta.dialects.tt.interpreter.program import (
-    Action,
-    Builder,
-    Execution,
-    Run,
-    Steps,
-    Values,
-    action_maker,
-    elementwise,
-    get,
-    maker,
-)
-from cuesta.dialects.tt.interpreter.values import (
-    Array,
-    InterpreterError,
-    from_memory,
-    held,
-    spelling,
-    to_memory,
-    whole,
-)
+from cuesta.dialects.tt.interpreter.program import Action, Builder, Execution, Run, action_maker, elementwise, maker
+from cuesta.dialects.tt.interpreter.values import Array, InterpreterError, from_memory, held, spelling, to_memory, whole
 from cuesta.dialects.tt.types import shape_of
 
 
@@ -36,12 +17,6 @@ from cuesta.dialects.tt.types import shape_of
 def _get_program_id(op: ir.Operation) -> Action:
     axis = op.attributes["axis"].value
     return lambda run, x: (run.ids[axis],)
-
-
-@action_maker("tt.get_num_programs")
-def _get_num_programs(op: ir.Operation) -> Action:
-    axis = op.attributes["axis"].value
-    return lambda run, x: (np.array([run.grid[axis]], np.int32),)
 
 
 # -- shapes --------------------------------------------------------------------------------------
@@ -81,24 +56,6 @@ def _trans(op: ir.Operation) -> Action:
     return lambda run, x: (np.transpose(x[0], order),)
 
 
-def _together(x: Sequence[Array], shape: tuple[int, ...]) -> list[Array]:
-    """The blocks broadcast to full size, and to the same programs."""
-    programs = max(a.shape[0] for a in x)
-    return [np.broadcast_to(a, (programs, *shape)) for a in x]
-
-
-@action_maker("tt.cat")
-def _cat(op: ir.Operation) -> Action:
-    shape = shape_of(op.operands[0])
-    return lambda run, x: (np.concatenate(_together(x, shape), axis=1),)
-
-
-@action_maker("tt.join")
-def _join(op: ir.Operation) -> Action:
-    shape = shape_of(op.operands[0])
-    return lambda run, x: (np.stack(_together(x, shape), axis=-1),)
-
-
 @action_maker("tt.split")
 def _split(op: ir.Operation) -> Action:
     return lambda run, x: (x[0][..., 0], x[0][..., -1])
@@ -107,22 +64,6 @@ def _split(op: ir.Operation) -> Action:
 # -- arithmetic ----------------------------------------------------------------------------------
 elementwise("tt.precise_sqrt", np.sqrt)
 elementwise("tt.precise_divf", np.divide)
-
-
-def _high_product(x: Array, y: Array) -> Array:
-    """The high half of the unsigned product, from products of halves."""
-    half = x.dtype.itemsize * 4
-    a, b = x.view(f"u{x.dtype.itemsize}"), y.view(f"u{y.dtype.itemsize}")
-    mask = a.dtype.type((1 << half) - 1)
-    shift = a.dtype.type(half)
-    low_a, high_a, low_b, high_b = a & mask, a >> shift, b & mask, b >> shift
-    first = high_a * low_b + ((low_a * low_b) >> shift)
-    second = low_a * high_b + (first & mask)
-    result: Array = high_a * high_b + (first >> shift) + (second >> shift)
-    return result.view(x.dtype)
-
-
-elementwise("tt.mulhiui", _high_product)
 
 
 @action_maker("tt.bitcast")
@@ -176,7 +117,7 @@ def _whole_ufunc(op: ir.Operation) -> np.ufunc | None:
     return _UFUNCS.get(body[0].name)
 
 
-def _combiner(builder: Builder, op: ir.Operation) -> Callable[[Run, Values, Sequence[Array]], list[Array]]:
+def _combiner(builder: Builder, op: ir.Operation) -> Callable[[Run, Sequence[Array]], list[Array]]:
     block = op.regions[0].blocks[0]
     own = {*block.arguments, *(r for inner in block.operations for r in inner.operation.results)}
     for inner in block.operations:
@@ -184,8 +125,7 @@ def _combiner(builder: Builder, op: ir.Operation) -> Callable[[Run, Values, Sequ
             constant = value.owner.name == "arith.constant" if not isinstance(value.owner, ir.Block) else False
             if value not in own and not constant:
                 raise InterpreterError(f"the combiner of '{op.name}' at {op.location} uses a value from outside")
-    steps: Steps = builder.block(block)
-    return lambda run, values, x: steps.run(run, values, x)
+    return builder.block(block).run
 
 
 @maker("tt.reduce")
@@ -197,21 +137,17 @@ def _reduce(builder: Builder, op: ir.Operation) -> Execution:
         reduce_whole = ufunc.reduce
         return builder.bind(op, lambda run, x: (reduce_whole(_sized(x[0], axis, size), axis=axis, dtype=x[0].dtype),))
     combine = _combiner(builder, op)
-    inputs, outputs = [builder.slot(v) for v in op.operands], [builder.slot(v) for v in op.results]
 
-    def execute(run: Run, values: Values) -> None:
-        current = [_sized(get(values, i), axis, size) for i in inputs]
+    def reduce(run: Run, x: list[Array]) -> list[Array]:
+        current = [_sized(y, axis, size) for y in x]
         left = size
         while left > 1:
             left //= 2
-            first = [_part(x, axis, slice(0, left)) for x in current]
-            second = [_part(x, axis, slice(left, 2 * left)) for x in current]
-            current = combine(run, values, [*first, *second])
-            current = [_sized(x, axis, left) for x in current]
-        for slot, x in zip(outputs, current, strict=True):
-            values[slot] = np.take(x, 0, axis=axis)
+            halves = [_part(y, axis, half) for half in (slice(0, left), slice(left, 2 * left)) for y in current]
+            current = [_sized(y, axis, left) for y in combine(run, halves)]
+        return [np.take(y, 0, axis=axis) for y in current]
 
-    return execute
+    return builder.bind(op, reduce)
 
 
 @maker("tt.scan")
@@ -221,31 +157,29 @@ def _scan(builder: Builder, op: ir.Operation) -> Execution:
     backwards = op.attributes["reverse"].value
     ufunc = _whole_ufunc(op)
     combine = _combiner(builder, op)
-    inputs, outputs = [builder.slot(v) for v in op.operands], [builder.slot(v) for v in op.results]
 
-    def execute(run: Run, values: Values) -> None:
-        current = [_sized(get(values, i), axis, size) for i in inputs]
+    def scan(run: Run, x: list[Array]) -> list[Array]:
+        current = [_sized(y, axis, size) for y in x]
         if backwards:
-            current = [np.flip(x, axis) for x in current]
+            current = [np.flip(y, axis) for y in current]
         if ufunc is not None:
-            current = [ufunc.accumulate(x, axis=axis, dtype=x.dtype) for x in current]
+            current = [ufunc.accumulate(y, axis=axis, dtype=y.dtype) for y in current]
         else:
-            current = rounds(run, values, current)
-        for slot, x in zip(outputs, current, strict=True):
-            values[slot] = np.flip(x, axis) if backwards else x
+            current = rounds(run, current)
+        return [np.flip(y, axis) for y in current] if backwards else current
 
-    def rounds(run: Run, values: Values, current: list[Array]) -> list[Array]:
+    def rounds(run: Run, current: list[Array]) -> list[Array]:
         step = 1
         while step < size:
-            earlier = [_part(x, axis, slice(0, size - step)) for x in current]
-            later = [_part(x, axis, slice(step, size)) for x in current]
-            combined = [_sized(x, axis, size - step) for x in combine(run, values, [*earlier, *later])]
-            heads = [_part(x, axis, slice(0, step)) for x in current]
+            earlier = [_part(y, axis, slice(0, size - step)) for y in current]
+            later = [_part(y, axis, slice(step, size)) for y in current]
+            combined = [_sized(y, axis, size - step) for y in combine(run, [*earlier, *later])]
+            heads = [_part(y, axis, slice(0, step)) for y in current]
             current = [_joined(h, c, axis) for h, c in zip(heads, combined, strict=True)]
             step *= 2
         return current
 
-    return execute
+    return builder.bind(op, scan)
 
 
 def _sized(x: Array, axis: int, size: int) -> Array:

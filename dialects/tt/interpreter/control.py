@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from cuesta._mlir import ir
-from cuesta.dialects.tt.interpreter.program import Builder, Execution, Run, Steps, Values, get, maker
+from cuesta.dialects.tt.interpreter.program import Builder, Execution, Run, Steps, maker
 from cuesta.dialects.tt.interpreter.values import Array
 
 
@@ -44,81 +44,57 @@ def _all_agree(run: Run, condition: Array) -> bool | None:
 @maker("scf.for")
 def _for(builder: Builder, op: ir.Operation) -> Execution:
     body = builder.block(op.regions[0].blocks[0])
-    low, high, step, *initial = (builder.slot(v) for v in op.operands)
-    outputs = [builder.slot(v) for v in op.results]
 
-    def execute(run: Run, values: Values) -> None:
-        index, end, stride = (get(values, s) for s in (low, high, step))
-        carried = [get(values, s) for s in initial]
-        while True:
-            inside = index < end
-            agreed = _all_agree(run, inside)
-            if agreed is False:
-                break
-            if agreed:
-                carried = body.run(run, values, [index, *carried])
-            else:
-                carried = _masked(run, values, inside, index, carried)
-            index = index + stride
-        for slot, x in zip(outputs, carried, strict=True):
-            values[slot] = x
+    def loop(run: Run, x: list[Array]) -> list[Array]:
+        index, end, step, *carried = x
+        while (agreed := _all_agree(run, inside := index < end)) is not False:
+            carried = body.run(run, [index, *carried]) if agreed else masked(run, inside, [index, *carried])
+            index = index + step
+        return carried
 
-    def _masked(run: Run, values: Values, inside: Array, index: Array, carried: list[Array]) -> list[Array]:
+    def masked(run: Run, inside: Array, x: list[Array]) -> list[Array]:
         active = _among(run, inside)
-        after = _parted(run, active, lambda: body.run(run, values, [index, *carried]))
-        return _choose(active, after, carried)
+        return _choose(active, _parted(run, active, lambda: body.run(run, x)), x[1:])
 
-    return execute
+    return builder.bind(op, loop)
 
 
 @maker("scf.if")
 def _if(builder: Builder, op: ir.Operation) -> Execution:
-    branches = [
-        builder.block(region.blocks[0]) if len(region.blocks) else Steps(terminator="scf.yield")
-        for region in op.regions
-    ]
-    condition_slot = builder.slot(op.operands[0])
-    outputs = [builder.slot(v) for v in op.results]
+    branches = [builder.block(region.blocks[0]) if len(region.blocks) else Steps() for region in op.regions]
 
-    def execute(run: Run, values: Values) -> None:
-        condition = get(values, condition_slot)
+    def branch(run: Run, x: list[Array]) -> list[Array]:
+        (condition,) = x
         agreed = _all_agree(run, condition)
-        if agreed is None:
-            first = _parted(run, _among(run, condition), lambda: branches[0].run(run, values))
-            second = _parted(run, _among(run, ~condition), lambda: branches[1].run(run, values))
-            taken = _choose(condition, first, second)
-        else:
-            taken = branches[0 if agreed else 1].run(run, values)
-        for slot, x in zip(outputs, taken, strict=True):
-            values[slot] = x
+        if agreed is not None:
+            return branches[0 if agreed else 1].run(run)
+        first = _parted(run, _among(run, condition), lambda: branches[0].run(run))
+        second = _parted(run, _among(run, ~condition), lambda: branches[1].run(run))
+        return _choose(condition, first, second)
 
-    return execute
+    return builder.bind(op, branch)
 
 
 @maker("scf.while")
 def _while(builder: Builder, op: ir.Operation) -> Execution:
     before, after = (builder.block(region.blocks[0]) for region in op.regions)
-    initial = [builder.slot(v) for v in op.operands]
-    outputs = [builder.slot(v) for v in op.results]
 
-    def execute(run: Run, values: Values) -> None:
+    def enter(run: Run, x: list[Array]) -> list[Array]:
         entered = run.active
         try:
-            results = loop(run, values)
+            return loop(run, x)
         finally:
             run.active = entered
-        for slot, x in zip(outputs, results, strict=True):
-            values[slot] = x
 
-    def loop(run: Run, values: Values) -> list[Array]:
+    def loop(run: Run, x: list[Array]) -> list[Array]:
         """Narrows `run.active` to the programs that are still in the loop."""
-        condition, *results = before.run(run, values, [get(values, s) for s in initial])
+        condition, *results = before.run(run, x)
         passed = results
         while (agreed := _all_agree(run, condition)) is not False:
             if agreed is None:
                 run.active = np.broadcast_to(_among(run, condition), run.programs)
-            condition, *passed = before.run(run, values, after.run(run, values, passed))
+            condition, *passed = before.run(run, after.run(run, passed))
             results = passed if run.active is None else _choose(run.active, passed, results)
         return results
 
-    return execute
+    return builder.bind(op, enter)

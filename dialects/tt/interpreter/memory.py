@@ -103,15 +103,11 @@ class Access:
             return
         place = np.unravel_index(int(np.argmin(inside)), addresses.shape)
         program = tuple(int(i[min(int(place[0]), len(i) - 1)]) for i in run.ids)
-        where = ""
+        lane, where = [int(i) for i in place[1:]], ""
         if self.argument is not None:
             start, size = allowed[0]
             where = f" byte {int(addresses[place]) - start} of argument {self.argument}, which has {size} bytes"
-        raise OutsideMemory(f"{self.what}: program {program}, lane {_lane(place)}, is outside memory:{where}")
-
-
-def _lane(place: tuple[Any, ...]) -> list[int]:
-    return [int(i) for i in place[1:]]
+        raise OutsideMemory(f"{self.what}: program {program}, lane {lane}, is outside memory:{where}")
 
 
 @maker("tt.load")

@@ -21,6 +21,8 @@ from cuesta.dialects.tt.types import shape_of
 class Run:
     """The state of one run of some of a grid's programs."""
 
+    #: The kernel's values by number; None for one that is not computed yet, or not needed any more.
+    values: list[Array | None]
     grid: tuple[int, int, int]
     #: The index of each program along x, y and z, int32.
     ids: tuple[Array, Array, Array]
@@ -33,14 +35,17 @@ class Run:
     def programs(self) -> int:
         return len(self.ids[0])
 
+    def get(self, slot: int) -> Array:
+        found = self.values[slot]
+        assert found is not None, "a value was freed before its last use"
+        return found
 
-Values: TypeAlias = list[Array | None]
 
 #: Computes the results' arrays from the operands' arrays.
 Action: TypeAlias = Callable[[Run, list[Array]], Sequence[Array]]
 
-#: Takes the list of all values, and writes the results into it.
-Execution: TypeAlias = Callable[[Run, Values], None]
+#: Runs an op on the values of a run.
+Execution: TypeAlias = Callable[[Run], None]
 
 Maker: TypeAlias = Callable[["Builder", ir.Operation], Execution]
 
@@ -85,26 +90,19 @@ class Steps:
 
     arguments: list[int] = field(default_factory=list)
     steps: list[tuple[Execution, list[int]]] = field(default_factory=list)
-    terminator: str = ""
     yields: list[int] = field(default_factory=list)
     #: The most bytes that one program's values take at a time.
     peak: int = 0
 
-    def run(self, run: Run, values: Values, arguments: Sequence[Array] = ()) -> list[Array]:
+    def run(self, run: Run, arguments: Sequence[Array] = ()) -> list[Array]:
         """Runs the block on its arguments and returns what it yields."""
         for slot, x in zip(self.arguments, arguments, strict=True):
-            values[slot] = x
+            run.values[slot] = x
         for execute, dead in self.steps:
-            execute(run, values)
+            execute(run)
             for slot in dead:
-                values[slot] = None
-        return [get(values, slot) for slot in self.yields]
-
-
-def get(values: Values, slot: int) -> Array:
-    found = values[slot]
-    assert found is not None, "a value was freed before its last use"
-    return found
+                run.values[slot] = None
+        return [run.get(slot) for slot in self.yields]
 
 
 #: Ops whose results share memory or have one element.
@@ -130,9 +128,9 @@ class Builder:
         """An execution that applies `action` to the values of the op's operands and stores the op's results."""
         inputs, outputs = [self.slot(v) for v in op.operands], [self.slot(v) for v in op.results]
 
-        def execute(run: Run, values: Values) -> None:
-            for slot, x in zip(outputs, action(run, [get(values, i) for i in inputs]), strict=True):
-                values[slot] = x
+        def execute(run: Run) -> None:
+            for slot, x in zip(outputs, action(run, list(map(run.get, inputs))), strict=True):
+                run.values[slot] = x
 
         return execute
 
@@ -140,7 +138,7 @@ class Builder:
         """Prepares a block and the blocks below it. Raises InterpreterError for an op that has no maker."""
         made = Steps([self.slot(a) for a in block.arguments])
         *body, last = [op.operation for op in block.operations]
-        made.terminator, made.yields = last.name, [self.slot(v) for v in last.operands]
+        made.yields = [self.slot(v) for v in last.operands]
         dead = _last_uses(body, last)
         live = 0
         for op, values in zip(body, dead, strict=True):

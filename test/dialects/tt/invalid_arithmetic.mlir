@@ -24,14 +24,6 @@ func.func @precise_of_two_shapes(%x: tensor<64xf32>, %y: f32) {
 
 // -----
 
-func.func @mulhi_of_bytes(%x: tensor<64xi8>) {
-  // expected-error@below {{takes i32 or i64 of one shape, not tensor<64xi8> and tensor<64xi8>}}
-  %0 = "tt.mulhiui"(%x, %x) : (tensor<64xi8>, tensor<64xi8>) -> tensor<64xi8>
-  return
-}
-
-// -----
-
 func.func @bitcast_to_another_width(%x: tensor<64xf32>) {
   // expected-error@below {{keeps shape and width, but goes from tensor<64xf32> to tensor<64xi64>}}
   %0 = "tt.bitcast"(%x) : (tensor<64xf32>) -> tensor<64xi64>

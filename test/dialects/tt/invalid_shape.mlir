@@ -176,22 +176,6 @@ func.func @permuted_to_another_shape(%x: tensor<8x4xf32>) {
 
 // -----
 
-func.func @cat_of_two_types(%x: tensor<8xf32>, %y: tensor<8xf16>) {
-  // expected-error@below {{takes two blocks of one dim and one type, not tensor<8xf32> and tensor<8xf16>}}
-  %0 = "tt.cat"(%x, %y) : (tensor<8xf32>, tensor<8xf16>) -> tensor<16xf32>
-  return
-}
-
-// -----
-
-func.func @join_of_two_shapes(%x: tensor<8xf32>, %y: tensor<4xf32>) {
-  // expected-error@below {{takes two values of one type, not tensor<8xf32> and tensor<4xf32>}}
-  %0 = "tt.join"(%x, %y) : (tensor<8xf32>, tensor<4xf32>) -> tensor<8x2xf32>
-  return
-}
-
-// -----
-
 func.func @split_of_four(%x: tensor<8x4xf32>) {
   // expected-error@below {{takes a block whose last dim is 2, not tensor<8x4xf32>}}
   %0:2 = "tt.split"(%x) : (tensor<8x4xf32>) -> (tensor<8xf32>, tensor<8xf32>)

@@ -16,8 +16,8 @@ from cuesta.dialects import tt
 from cuesta.dialects.open_op import OPEN_OPS
 from cuesta.dialects.tt.interpreter.program import MAKERS
 from cuesta.dialects.tt.ops import FUNC
+from cuesta.dialects.tt.rules import LOWERED
 from cuesta.dialects.tt.types import shape_of
-from cuesta.dialects.tt.upstream import LOWERED
 
 Compute = Callable[..., Any]
 Tensor = torch.Tensor
@@ -261,11 +261,3 @@ def test_precise_and_bits(compute: Compute) -> None:
     assert torch.equal(compute(lambda v: tt.bitcast(v, "i16"), x.bfloat16()), x.bfloat16().view(torch.int16))
     half = x.bfloat16().view(torch.int16)
     assert torch.equal(compute(lambda v: tt.bitcast(v, "bf16"), half), x.bfloat16())
-
-
-@pytest.mark.parametrize("width", [32, 64])
-def test_high_half_of_a_product(compute: Compute, width: int) -> None:
-    x, y = integers(width)
-    pairs = zip(x.flatten().tolist(), y.flatten().tolist(), strict=True)
-    expected = [wrapped((a % 2**width * (b % 2**width)) >> width, width) for a, b in pairs]
-    assert compute(tt.mulhiui, x, y).flatten().tolist() == expected
