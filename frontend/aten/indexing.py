@@ -54,19 +54,20 @@ def gather(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, index: Valu
     return b.reshape(taken, tuple(node.meta["val"].shape))
 
 
-@imports("bucketize.Tensor", "searchsorted.Tensor")
+@imports("bucketize", "searchsorted")
 def bucketize(
     b: GraphBuilder,
     node: torch.fx.Node,
-    x: Value,
-    boundaries: Value,
+    x: Any,
+    boundaries: Any,
     *,
     out_int32: bool = False,
     right: bool = False,
     side: str | None = None,
     sorter: Value | None = None,
 ) -> Value:
-    """Repeats ATen's binary search step by step, so that NaN and unsorted boundaries lead to the same results."""
+    """Repeats ATen's binary search step by step, so that NaN and unsorted boundaries lead to the same results. `x` may
+    be a number (`searchsorted` has the boundaries first)."""
     if str(node.target).startswith("aten.searchsorted"):
         x, boundaries = boundaries, x
     count = static_shape(boundaries)
@@ -74,7 +75,9 @@ def bucketize(
         raise Decline("batched boundaries")
     if sorter is not None:
         raise Decline("sorter given")
-    if spelling_of(x) != spelling_of(boundaries):
+    if isinstance(x, int) or (isinstance(x, float) and types.is_float(spelling_of(boundaries))):
+        x = b.constant(x, spelling_of(boundaries))
+    if not isinstance(x, ir.Value) or spelling_of(x) != spelling_of(boundaries):
         raise Decline("values and boundaries have different dtypes")
     if count[0] > _MOST_BOUNDARIES:
         raise Decline(f"more than {_MOST_BOUNDARIES} boundaries")
