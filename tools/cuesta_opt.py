@@ -61,10 +61,8 @@ def _parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from cuesta import passes
     from cuesta.dialects import make_context
 
-    passes.load_all()
     if arguments.list_passes:
         write_to_stdout("".join(f"{_describe(name, cls)}\n" for name, cls in all_passes().items()))
         return 0
