@@ -67,9 +67,9 @@ def serve() -> None:
 
     def prepare() -> None:
         import cuesta.driver.lower
-        import cuesta.passes
+        from cuesta.passes.infra.registry import all_passes
 
-        cuesta.passes.load_all()
+        all_passes()
 
     answer_requests(prepare, answer_to, _IDLE)
 
