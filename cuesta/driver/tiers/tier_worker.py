@@ -66,7 +66,7 @@ def serve() -> None:
     """Answers requests for programs until there are no more."""
 
     def prepare() -> None:
-        import cuesta.driver.lower
+        import cuesta.driver.lower  # noqa: F401  before the first request needs it
         from cuesta.passes.infra.registry import all_passes
 
         all_passes()
