@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -30,6 +31,8 @@ def embedding(b: GraphBuilder, node: torch.fx.Node, weight: Value, index: Value,
 
 @imports("index_select")
 def index_select(b: GraphBuilder, node: torch.fx.Node, x: Value, dim: int, index: Value) -> Value:
+    if not shape_of(x) and math.prod(shape_of(index)) != 1:
+        raise Decline("not one position for a tensor without dims: ATen raises")
     x, index = at_least_1d(b, x), at_least_1d(b, index)
     taken = index_into(b, x, [index], [dim % len(shape_of(x))])
     return b.reshape(taken, tuple(node.meta["val"].shape))
