@@ -13,14 +13,26 @@ from dataclasses import dataclass
 
 from cuesta.errors import OptionError
 
-#: Kind → its architectures; none for a kind that has no further choice. CUDA's are compute capabilities.
-_ARCHITECTURES: dict[str, tuple[str, ...]] = {
-    "cpu": (),
-    "cuda": ("80", "86", "87", "89", "90", "100", "103", "120"),
-    "hip": ("gfx942", "gfx1100"),
-    "xpu": (),
-    "tt": (),
+#: Kind → its architectures ("" for a kind that has no further choice) → bytes of shared memory that a block may have.
+#: CUDA's architectures are compute capabilities.
+_ARCHITECTURES: dict[str, dict[str, int]] = {
+    "cpu": {"": 0},
+    "cuda": {
+        "80": 166912,
+        "86": 101376,
+        "87": 166912,
+        "89": 101376,
+        "90": 232448,
+        "100": 232448,
+        "103": 232448,
+        "120": 101376,
+    },
+    "hip": {"gfx942": 65536, "gfx1100": 65536},
+    "xpu": {"": 131072},
+    "tt": {"": 0},
 }
+#: Architectures whose warps have 64 threads.
+_WIDE_WARPS = ("gfx942",)
 
 #: torch's numbers of device types (c10::DeviceType), which it keeps stable.
 DEVICE_CODES = {"cpu": 0, "cuda": 1, "meta": 14, "xpu": 12}
@@ -46,7 +58,12 @@ class Target:
         """Threads of a warp; 1 on CPU."""
         if not self.gpu:
             return 1
-        return 64 if self.arch == "gfx942" else 32
+        return 64 if self.arch in _WIDE_WARPS else 32
+
+    @property
+    def shared_memory(self) -> int:
+        """Bytes of shared memory that a block may have; 0 where there is none."""
+        return _ARCHITECTURES[self.kind][self.arch]
 
     @property
     def device_type(self) -> str:
@@ -60,16 +77,13 @@ CPU = Target("cpu")
 def list_targets() -> list[str]:
     """The text of every target."""
     return [
-        f"{kind}:{arch}" if arch else kind
-        for kind, architectures in _ARCHITECTURES.items()
-        for arch in architectures or ("",)
+        f"{kind}:{arch}" if arch else kind for kind, architectures in _ARCHITECTURES.items() for arch in architectures
     ]
 
 
 def parse_target(text: str) -> Target:
     """The target that `text` names. Raises OptionError, which lists the valid ones, for any other text."""
     kind, colon, arch = text.partition(":")
-    architectures = _ARCHITECTURES.get(kind)
-    if architectures is None or (arch not in architectures if architectures else colon):
+    if arch not in _ARCHITECTURES.get(kind, ()) or (colon and not arch):
         raise OptionError(f"unknown target {text!r}; the targets are {', '.join(list_targets())}")
     return Target(kind, arch)

@@ -179,12 +179,7 @@ class MlirTest(pytest.Item):
     """Passes when every RUN line of its file does."""
 
     def runtest(self) -> None:
-        for line in run_lines(self.path):
-            command = PlainCommand.read(line, self.path)
-            if command is not None:
-                command.run()
-            else:
-                run_in_bash(line, self.path)
+        run_all(self.path)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException]) -> str:  # type: ignore[override]
         if isinstance(excinfo.value, RunFailed):
@@ -202,6 +197,21 @@ class RunFailed(Exception):
         parts = [f"RUN: {line}", why]
         parts += [f"--- {name} ---\n{text.rstrip()}" for name, text in outputs.items() if text.strip()]
         super().__init__("\n".join(parts))
+
+
+def run_all(path: Path) -> None:
+    """Runs every RUN line of a file; raises RunFailed if one fails."""
+    for line in run_lines(path):
+        command = PlainCommand.read(line, path)
+        if command is not None:
+            command.run()
+        else:
+            run_in_bash(line, path)
+
+
+@pytest.fixture
+def run_mlir() -> Callable[[Path], None]:
+    return run_all
 
 
 def run_lines(path: Path) -> list[str]:

@@ -58,8 +58,8 @@ MAY_IMPORT: dict[str, set[str] | None] = {
     "tools": None,
 }
 
-#: A lowering enters its passes under a name like any pass; and load_all() imports whatever has passes.
-EXCEPTIONS = {("lowering", "cuesta.passes.infra"), ("passes/__init__.py", "cuesta.lowering")}
+#: A lowering enters its passes under a name like any pass.
+EXCEPTIONS = {("lowering", "cuesta.passes.infra")}
 
 
 def home(path: Path) -> str:

@@ -1,9 +1,11 @@
 """Prints the tests of the files that have changed since a commit: `python -m cuesta.tools.changed_tests [COMMIT]`.
 
 `make quick` runs these tests. Without a commit, prints those of changes since HEAD and of untracked files. The tests of
-a source file have the file's name (`test_fold_views.py` and `fold_views.mlir` for `passes/graph/fold_views.py`) or the
-name of a folder that contains the file (`test_form_kernels.py` for `passes/form_kernels/fusion/concat_operands.py`).
-The tests of import directions and of small graphs from end to end belong to every change.
+a source file have the file's name (`test_fold_views.py` and `fold_views.mlir` for `passes/graph/fold_views.py`,
+`test_import_shape.py` for `frontend/aten/shape.py`) or the name of a folder that contains the file
+(`test_form_kernels.py` for `passes/form_kernels/fusion/concat_operands.py`), or they lie in that folder's mirror
+(`test/passes/form_kernels/`). The tests of import directions and of small graphs from end to end belong to every
+change.
 """
 
 from __future__ import annotations
@@ -29,8 +31,14 @@ def tests_of(changed: Iterable[Path], tests: Iterable[Path]) -> list[Path]:
     files = list(changed)
     sources = [path for path in files if path.parts[0] != "test"]
     names = {name for path in sources for name in (path.stem, *path.parts[1:-1])}
-    found = [t for t in tests if t in files or t.stem.removeprefix("test_") in names or str(t) in ALWAYS]
-    return sorted(found)
+    # Not test/passes/ for every file of passes/: the mirrors of a room's own folders only.
+    mirrors = {Path("test", folder) for path in sources for folder in path.parents if len(folder.parts) > 1}
+
+    def belongs(test: Path) -> bool:
+        name = test.stem.removeprefix("test_").removeprefix("import_")
+        return test in files or name in names or test.parent in mirrors or str(test) in ALWAYS
+
+    return sorted(filter(belongs, tests))
 
 
 def all_tests() -> list[Path]:

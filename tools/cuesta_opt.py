@@ -61,10 +61,8 @@ def _parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from cuesta import passes
     from cuesta.dialects import make_context
 
-    passes.load_all()
     if arguments.list_passes:
         write_to_stdout("".join(f"{_describe(name, cls)}\n" for name, cls in all_passes().items()))
         return 0
@@ -110,11 +108,11 @@ def _steps(arguments: argparse.Namespace) -> list[Step]:
         raise OptionError("--pass-pipeline and --from/--to exclude each other")
     stages = _stages(arguments)
     names = list(stages)
-    for option, name in (("--from", arguments.first), ("--to", arguments.last)):
-        if name is not None and name not in stages:
-            raise OptionError(f"{option}: no stage named {name!r}; the stages are {', '.join(names)}")
+    for option, name, valid in (("--from", arguments.first, ["import", *names]), ("--to", arguments.last, names)):
+        if name is not None and name not in valid:
+            raise OptionError(f"{option}: no stage named {name!r}; the stages are {', '.join(valid)}")
     # A stage is named after the level that it produces, so a module at level --from starts with the next stage.
-    begin = 0 if arguments.first is None else names.index(arguments.first) + 1
+    begin = 0 if arguments.first in (None, "import") else names.index(arguments.first) + 1
     end = len(names) if arguments.last is None else names.index(arguments.last) + 1
     if end < begin:
         raise OptionError(f"--to {arguments.last} comes before --from {arguments.first}: {' → '.join(names)}")

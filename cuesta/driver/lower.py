@@ -11,7 +11,6 @@ from typing import Any
 import torch
 
 import cuesta.dialects as dialects
-import cuesta.passes
 from cuesta._mlir import ir
 from cuesta.cache import open_cache
 from cuesta.dialects.fields import numbers
@@ -162,11 +161,7 @@ class Lowering:
             raise failure from error
 
     def _begin(self) -> Chooser | None:
-        """Loads the passes and starts Triton's processes. Returns what measures max_autotune's candidates."""
-        if self.target.gpu or self.options.checked:
-            cuesta.passes.load_all()
-        else:
-            cuesta.passes.load_for_cpu()
+        """Starts Triton's processes. Returns what measures max_autotune's candidates."""
         if self.target.gpu:
             from cuesta.driver.late import kernel_code
 

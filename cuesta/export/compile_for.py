@@ -146,12 +146,10 @@ def lower_graph(graph: TracedGraph, target: Target, options: Options, level: str
 def levels(graph: TracedGraph, target: Target, options: Options) -> Iterator[tuple[str, Any]]:
     """The name of each level in turn, from "import" down, and the module at it, in the current MLIR context. The next
     level is made in the same module. Raises what `compile_for` does."""
-    import cuesta.passes
     from cuesta.driver.stage_pipelines import pipeline_of
     from cuesta.frontend.importer import import_graph
     from cuesta.passes.pipelines import stages_for
 
-    cuesta.passes.load_all()
     _, device = place_graph(graph.module, target)
     ATEN.run(graph.module, options)
     module = import_graph(graph.module, graph.donated, target, device).module

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,6 +28,8 @@ def embedding(b: Call, weight: Value, index: Value, *_: Any, **__: Any) -> Value
 
 @imports("index_select")
 def index_select(b: Call, x: Value, dim: int, index: Value) -> Value:
+    if not shape_of(x) and math.prod(shape_of(index)) != 1:
+        raise Decline("not one position for a tensor without dims: ATen raises")
     x, index = at_least_1d(b, x), at_least_1d(b, index)
     taken = index_into(b, x, [index], [dim % len(shape_of(x))])
     return b.reshape(taken, b.sizes)
@@ -51,18 +54,19 @@ def gather(b: Call, x: Value, dim: int, index: Value, **_: Any) -> Value:
     return b.reshape(taken, b.sizes)
 
 
-@imports("bucketize.Tensor", "searchsorted.Tensor")
+@imports("bucketize", "searchsorted")
 def bucketize(
     b: Call,
-    x: Value,
-    boundaries: Value,
+    x: Any,
+    boundaries: Any,
     *,
     out_int32: bool = False,
     right: bool = False,
     side: str | None = None,
     sorter: Value | None = None,
 ) -> Value:
-    """Repeats ATen's binary search step by step, so that NaN and unsorted boundaries lead to the same results."""
+    """Repeats ATen's binary search step by step, so that NaN and unsorted boundaries lead to the same results. `x` may
+    be a number (`searchsorted` has the boundaries first)."""
     if b.name == "searchsorted":
         x, boundaries = boundaries, x
     count = static_shape(boundaries)
@@ -70,7 +74,9 @@ def bucketize(
         raise Decline("batched boundaries")
     if sorter is not None:
         raise Decline("sorter given")
-    if spelling_of(x) != spelling_of(boundaries):
+    if isinstance(x, int) or (isinstance(x, float) and types.is_float(spelling_of(boundaries))):
+        x = b.constant(x, spelling_of(boundaries))
+    if not isinstance(x, ir.Value) or spelling_of(x) != spelling_of(boundaries):
         raise Decline("values and boundaries have different dtypes")
     if count[0] > _MOST_BOUNDARIES:
         raise Decline(f"more than {_MOST_BOUNDARIES} boundaries")

@@ -27,20 +27,6 @@ from cuesta.lowering.tt_to_binary.triton_versions import (
 )
 from cuesta.targets import Target
 
-#: Bytes of shared memory that a block may have, by kind and architecture.
-_SHARED_LIMITS = {
-    "cuda:80": 166912,
-    "cuda:86": 101376,
-    "cuda:87": 166912,
-    "cuda:89": 101376,
-    "cuda:90": 232448,
-    "cuda:100": 232448,
-    "cuda:103": 232448,
-    "cuda:120": 101376,
-    "hip:gfx942": 65536,
-    "hip:gfx1100": 65536,
-    "xpu": 131072,
-}
 _TENSOR_MEMORY_LIMIT = 512
 """Columns of Blackwell's tensor memory."""
 
@@ -136,7 +122,7 @@ def _parse(text: str, backend: Any) -> Any:
 
 def _check_resources(kernel: KernelText, target: Target, metadata: dict[str, Any]) -> None:
     limits = {
-        "bytes of shared memory": (metadata["shared"], _SHARED_LIMITS[str(target)]),
+        "bytes of shared memory": (metadata["shared"], target.shared_memory),
         "columns of tensor memory": (metadata.get("tmem_size") or 0, _TENSOR_MEMORY_LIMIT),
     }
     for resource, (needed, limit) in limits.items():

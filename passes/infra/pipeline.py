@@ -282,7 +282,8 @@ def _explain(item: Item, anchor: str, upstream: str) -> str:
     if "does not refer to a registered pass" in upstream:
         near = difflib.get_close_matches(item.name, [*all_passes(), *_FAMILIAR_UPSTREAM], n=3)
         hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
-        return f"no pass named {item.name!r}, neither cuesta's nor upstream MLIR's{hint}"
+        ours = f"cuesta's (in {item.name.replace('-', '_')}.py in passes/ or lowering/)"
+        return f"no pass named {item.name!r}, neither {ours} nor upstream MLIR's{hint}"
     if "no such option" in upstream:
         option = upstream.partition("no such option ")[2].partition("\n")[0]
         return f"upstream pass {item.name!r} has no option {option!r}"

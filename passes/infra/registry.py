@@ -1,5 +1,7 @@
-"""Registers cuesta's passes by name. A pass is a frozen dataclass whose fields are its options; a pass without options
-needs no `@dataclass` of its own.
+"""Registers cuesta's passes by name, and imports them when they are first asked for: the pass `limit-stack` is in a
+module of that name, `limit_stack`, in a folder of passes/ or lowering/, or is such a folder.
+
+A pass is a frozen dataclass whose fields are its options; a pass without options needs no `@dataclass` of its own.
 
 @register_pass("limit-stack")
 @dataclass(frozen=True)
@@ -12,7 +14,11 @@ class LimitStack(Pass):
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+import functools
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import ClassVar, TypeVar
 
 from cuesta._mlir import ir
@@ -48,12 +54,35 @@ def register_pass(name: str) -> Callable[[P], P]:
 
 def find_pass(name: str) -> type[Pass] | None:
     """The pass class registered as `name`, or None where the name is not ours (upstream's, or wrong)."""
+    if name not in _PASSES:
+        for module in _modules().get(name.replace("-", "_"), ()):
+            importlib.import_module(module)
     return _PASSES.get(name)
 
 
 def all_passes() -> dict[str, type[Pass]]:
-    """Every registered pass, by name."""
+    """Every pass, by name."""
+    for modules in _modules().values():
+        for module in modules:
+            importlib.import_module(module)
     return dict(sorted(_PASSES.items()))
+
+
+@functools.cache
+def _modules() -> dict[str, list[str]]:
+    """A module's own name → its full name, or those of several; not all have passes."""
+    found: dict[str, list[str]] = {}
+    for room in ("passes", "lowering"):
+        for name in _modules_of(Path(__file__).parents[2] / room, f"cuesta.{room}"):
+            found.setdefault(name.rpartition(".")[2], []).append(name)
+    return found
+
+
+def _modules_of(folder: Path, package: str) -> Iterator[str]:
+    for module in pkgutil.iter_modules([str(folder)]):
+        yield f"{package}.{module.name}"
+        if module.ispkg:
+            yield from _modules_of(folder / module.name, f"{package}.{module.name}")
 
 
 def make_pass(name: str, options: dict[str, str]) -> Pass:
@@ -61,9 +90,9 @@ def make_pass(name: str, options: dict[str, str]) -> Pass:
 
     Raises PipelineError for an unknown pass, an unknown option, or a value of the wrong type.
     """
-    cls = _PASSES.get(name)
+    cls = find_pass(name)
     if cls is None:
-        raise PipelineError(f"no pass named {name!r}; the passes are {', '.join(sorted(_PASSES))}")
+        raise PipelineError(f"no pass named {name!r}; the passes are {', '.join(all_passes())}")
     fields = {f.name.replace("_", "-"): f for f in dataclasses.fields(cls)}
     values: dict[str, object] = {}
     for key, text in options.items():

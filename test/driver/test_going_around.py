@@ -15,7 +15,6 @@ from torch._dynamo.exc import BackendCompilerFailed
 from torch.testing import assert_close
 
 import cuesta
-import cuesta.passes
 from cuesta._mlir import ir, memref
 from cuesta.dialects import walk
 from cuesta.driver import failed_kernels
@@ -54,7 +53,6 @@ def in_kernels(graph: GraphReport) -> set[str]:
 
 def breaks(monkeypatch: pytest.MonkeyPatch, name: str, wrong: str, how: Callable[[ir.Operation], None]) -> None:
     """Has a pass do `how` to each op whose name ends in `wrong`, before it runs."""
-    cuesta.passes.load_for_cpu()
     broken = find_pass(name)
     assert broken is not None
     run = broken.run

@@ -80,9 +80,6 @@ def _give_up(self: object, module: Any) -> None:
 
 def broken(monkeypatch: pytest.MonkeyPatch, run: Callable[[object, Any], None]) -> None:
     """Makes the pass form-kernels fail."""
-    import cuesta.passes
-
-    cuesta.passes.load_all()
     cls = find_pass("form-kernels")
     assert cls is not None
     monkeypatch.setattr(cls, "run", run)

@@ -19,7 +19,6 @@ from cuesta.dialects.host import operands
 from cuesta.driver.stage_pipelines import pipeline_of
 from cuesta.errors import BoundsError
 from cuesta.options import Options
-from cuesta.passes import load_all
 from cuesta.passes.pipelines import CHECKS, stages_for
 from cuesta.reports import compile_report
 from cuesta.targets import CPU
@@ -133,7 +132,6 @@ def test_a_view_that_leaves_its_memory_is_refused(monkeypatch: pytest.MonkeyPatc
 
 
 def test_without_the_option_no_stage_and_no_key_is_another() -> None:
-    load_all()
     plain, checked = Options.from_torch(), Options.from_torch(None, {"checked": True})
     for stage in stages_for(CPU).values():
         assert pipeline_of(stage, plain).text == stage.pipeline

@@ -121,10 +121,8 @@ def test_so_is_one_for_many_sizes() -> None:
 
 def put_before_form_kernels(monkeypatch: pytest.MonkeyPatch, broken: Callable[[Any], None]) -> None:
     """Has the pass do something else first, to its module."""
-    import cuesta.passes
     from cuesta.passes.infra.registry import find_pass
 
-    cuesta.passes.load_all()
     form_kernels = find_pass("form-kernels")
     assert form_kernels is not None
     run = form_kernels.run

@@ -27,6 +27,8 @@ def test_places(boundaries: torch.Tensor, dtype: torch.dtype, cuesta_only: None)
             torch.bucketize(x, boundaries),
             torch.bucketize(x, boundaries, right=True, out_int32=True),
             torch.searchsorted(boundaries, x.reshape(8, 15), side="right"),
+            torch.searchsorted(boundaries, 1),
+            torch.bucketize(1, boundaries, right=True),
         ]
 
     numbers = (VALUES, boundaries)
@@ -46,3 +48,19 @@ def test_many_boundaries_are_atens(cuesta_only: None) -> None:
     assert torch.equal(got, torch.bucketize(VALUES, boundaries))
     ((call,),) = [graph.aten_calls for graph in cuesta.report().graphs]
     assert "more than 4096 boundaries" in call["reason"]
+
+
+@pytest.mark.parametrize("number", [0.3, math.nan, True])
+def test_place_of_a_number(number: float, cuesta_only: None) -> None:
+    boundaries = BOUNDARIES["a power of two"].bfloat16()  # which eager rounds the number to
+    got = torch.compile(torch.searchsorted, backend="cuesta", dynamic=False)(boundaries, number)
+    assert torch.equal(got, torch.searchsorted(boundaries, number))
+    assert not any(graph.aten_calls for graph in cuesta.report().graphs)
+
+
+def test_a_fraction_among_integers_is_atens(cuesta_only: None) -> None:
+    boundaries = torch.arange(9)
+    got = torch.compile(torch.searchsorted, backend="cuesta", dynamic=False)(boundaries, 2.5)
+    assert torch.equal(got, torch.searchsorted(boundaries, 2.5))
+    ((call,),) = [graph.aten_calls for graph in cuesta.report().graphs]
+    assert "different dtypes" in call["reason"]

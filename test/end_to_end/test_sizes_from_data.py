@@ -74,3 +74,8 @@ def test_of_what_a_mask_selects(same_as_eager: Callable[..., Any], name: str) ->
 @pytest.mark.parametrize("name", OF_ITEM)
 def test_of_an_item(same_as_eager: Callable[..., Any], name: str) -> None:
     same_as_eager(lambda n: OF_ITEM[name](n.item()), torch.tensor(4))
+
+
+def test_one_position_of_a_tensor_without_dims(same_as_eager: Callable[..., Any]) -> None:
+    """As the gradient of index_fill reads its value's gradient."""
+    same_as_eager(lambda x, i: x.index_select(0, i.unique()) * 2, torch.tensor(3.0), torch.tensor([0, 0]))

@@ -14,7 +14,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.fx.experimental.proxy_tensor import make_fx
 
-import cuesta.passes
 from cuesta._mlir import ir
 from cuesta.dialects import make_context, verify, walk
 from cuesta.dialects.reference import run_reference
@@ -90,7 +89,6 @@ def test_no_further_off_than_eager(dtype: torch.dtype, memory_format: torch.memo
     for op in walk(module.operation):
         if op.name == "cuesta.convolution":  # as it is told where the tensors are on a GPU
             op.attributes["cudnn"] = ir.StringAttr.get("tensor_cores")
-    cuesta.passes.load_all()
     Pipeline.parse(stages_for(CUDA)["graph"].pipeline).run(module, verify=False)
     verify(module, "graph")
     text = str(module)

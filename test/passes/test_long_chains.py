@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-import cuesta.passes
 from cuesta._mlir import ir
 from cuesta.dialects import make_context
 from cuesta.passes.form_kernels.fusion.grouping import Grouping
@@ -31,7 +30,6 @@ return %{length - 1} : {TYPE} }}"""
 
 @pytest.mark.parametrize("length", [CPU.most_generics, 2 * CPU.most_generics + 5])
 def test_a_chain_becomes_kernels_of_limited_size(length: int) -> None:
-    cuesta.passes.load_all()
     with make_context(), ir.Location.unknown():
         module = ir.Module.parse(chain(length))
         Pipeline.parse("builtin.module(decompose,cuesta-to-linalg)").run(module)

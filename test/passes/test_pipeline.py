@@ -47,9 +47,10 @@ class Probe(registry.Pass):
 
 
 @pytest.fixture(autouse=True)
-def probe_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "_PASSES", dict(registry._PASSES))
+def probe_pass() -> Iterator[None]:
     registry.register_pass("probe-pass")(Probe)
+    yield
+    del registry._PASSES["probe-pass"]
 
 
 @pytest.fixture

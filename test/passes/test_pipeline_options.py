@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-import cuesta.passes
 from cuesta.passes.infra.pipeline import OwnStep, Pipeline
+from cuesta.passes.infra.registry import all_passes
 
 
 def test_passes_and_options_of_a_pipeline_are_data() -> None:
-    cuesta.passes.load_all()
     pipeline = Pipeline.parse(
         "builtin.module(fold-views,plan-memory{spill-from=3},func.func(canonicalize),host-to-llvm)"
     )
@@ -24,3 +23,10 @@ def test_passes_and_options_of_a_pipeline_are_data() -> None:
     assert (planning.own.spill_from, planning.own.guarded) == (5, True)  # type: ignore[attr-defined]
     with pytest.raises(ValueError, match="no-such-pass"):
         pipeline.with_pass("fold-views", before="no-such-pass")
+
+
+def test_every_pass_is_in_a_module_of_its_name() -> None:
+    """Pipelines import the module when they name the pass."""
+    homes = {name: cls.__module__.rpartition(".")[2].replace("_", "-") for name, cls in all_passes().items()}
+    assert len(homes) > 50
+    assert all(home == name for name, home in homes.items()), homes

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 import torch
 
-import cuesta.passes
 from cuesta._mlir import ir
 from cuesta.dialects import make_context
 from cuesta.passes.infra.pipeline import Pipeline
@@ -28,7 +27,6 @@ def peak_of(call: str, shape: str, operands: int, results: list[str]) -> int:
             : ({", ".join([kind] * operands)}) -> ({", ".join(results)})
           return {returned} : {", ".join(results)}
         }}"""
-    cuesta.passes.load_all()
     with make_context(), ir.Location.unknown():
         module = ir.Module.parse(text)
         Pipeline.parse("builtin.module(plan-memory)").run(module)

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import torch
 
-import cuesta.passes
 from cuesta._mlir import ir
 from cuesta.dialects import make_context
 from cuesta.dialects.types import SPELLING, storage
@@ -27,7 +26,6 @@ Tensor = torch.Tensor
 @pytest.fixture
 def load() -> Callable[..., Executable]:
     """`load(text, passes="plan-memory")` compiles a module, and loads it from an artefact's bytes as a cache does."""
-    cuesta.passes.load_all()
     return _load
 
 

@@ -158,7 +158,7 @@ def test_samples_are_spread_evenly() -> None:
     assert spread(5, None) == [0, 1, 2, 3, 4]
 
 
-def test_a_survey_is_recorded_and_makes_a_page(tmp_path: Path) -> None:
+def test_a_survey_is_recorded_and_makes_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     records, page = tmp_path / "records.jsonl", tmp_path / "page.md"
     choice = ["--ops", "^abs$", "--dtypes", "int64", "--samples", "1", "--processes", "1"]
     assert main([*choice, "--records", str(records), "--page", str(page)]) == 0
@@ -167,6 +167,7 @@ def test_a_survey_is_recorded_and_makes_a_page(tmp_path: Path) -> None:
     assert "| int64 | 1 | 100.00% | 0 | 0 | 0 |" in page.read_text()
     assert main([*choice, "--records", str(records), "--resume"]) == 0
     assert len(records.read_text().splitlines()) == 1
+    assert capsys.readouterr().out.endswith("called in ATen: nothing\n")
 
 
 def test_the_page_names_what_is_not_right() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from cuesta.tools.op_coverage.entries import DTYPES, LAYOUTS, PAGE_DTYPES, TARGETS, units
 from cuesta.tools.op_coverage.survey import read_records, survey, write_records
-from cuesta.tools.op_coverage.table import render
+from cuesta.tools.op_coverage.table import called_in_aten, render
 
 _RECORDS = Path("build/op_coverage.jsonl")
 #: Samples of each operator and dtype.
@@ -59,6 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments.page is not None:
         arguments.page.write_text(render(list(records.values()), most))
     judged = [records[unit] for unit in chosen]
+    print("called in ATen:", called_in_aten(judged) or "nothing")
     return int(any((r.forward + r.gradient)[v] for r in judged for v in ("wrong", "raised")))
 
 

@@ -113,9 +113,10 @@ def _rows(by_entry: dict[str, dict[str, Record]]) -> Iterator[str]:
     yield "|---|" + "---:|" * (len(PAGE_DTYPES) + 2) + "---|"
     for name in sorted(by_entry, key=lambda name: (name.lstrip("_").lower(), name)):
         found = by_entry[name]
+        share, calls = _compiled(found.values()), called_in_aten(list(found.values()))
         cells = [_cell(found[d].forward) if d in found else "" for d in PAGE_DTYPES]
         cells.insert(1, _cell(found["f32"].gradient) if "f32" in found else "")
-        yield f"| `{name}` | {' | '.join(cells)} | {_compiled(found.values())} | {_calls(list(found.values()))} |"
+        yield f"| `{name}` | {' | '.join(cells)} | {share} | {calls} |"
 
 
 def _cell(counts: Counter[str]) -> str:
@@ -137,8 +138,8 @@ def _compiled(records: Iterable[Record]) -> str:
     return f"{compiled:.0%}" + (f" + {library:.0%}" if library else "")
 
 
-def _calls(records: Sequence[Record]) -> str:
-    """The most frequent calls, each with its reason."""
+def called_in_aten(records: Sequence[Record]) -> str:
+    """The most frequent calls, each with its reason; empty where there are none."""
     general: Counter[str] = Counter()
     named: Counter[str] = Counter()
     for call, number in sum((r.calls for r in records), Counter[str]()).items():

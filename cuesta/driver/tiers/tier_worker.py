@@ -66,9 +66,9 @@ def serve() -> None:
     """Answers requests for programs until there are no more."""
 
     def prepare() -> None:
-        import cuesta.driver.lower
-        import cuesta.passes
+        import cuesta.driver.lower  # noqa: F401  before the first request needs it
+        from cuesta.passes.infra.registry import all_passes
 
-        cuesta.passes.load_all()
+        all_passes()
 
     answer_requests(prepare, answer_to, _IDLE)

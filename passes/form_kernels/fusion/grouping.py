@@ -207,7 +207,7 @@ class Grouping:
             scatters = any(node.base is not None for node in nodes)
             free = [n.index for n in nodes if self._is_late(n) or self._is_little(n) or _is_free(n, scatters)]
             parallel = parallel_classes(space, nodes, self._internal(nodes), free, self.machine.repeated_rows)
-            reason = self._refusal(a, b, nodes, space, parallel)
+            reason = self._tiling_refusal(a, b, nodes, space, parallel)
         if reason is not None:
             return self._extend_tail(a, b) if not siblings and reason == _NO_COMMON else reason
         if siblings and self.paths.between(a, b):  # last, because the search is long for siblings far apart
@@ -233,9 +233,11 @@ class Grouping:
             return "a scatter fuses only with elementwise producers that nothing else reads"
         return None
 
-    def _refusal(
+    def _tiling_refusal(
         self, a: Group, b: Group, nodes: list[Node], space: Space, parallel: set[tuple[int, int]]
     ) -> str | None:
+        """The reason why the `nodes` of two groups, none a matrix product, are no good kernel whose tiles run over the
+        classes `parallel`; None if they are."""
         if not parallel:
             both_serial = not a.parallel and not b.parallel
             small = all(n.elements <= self.machine.tail_elements for n in nodes)

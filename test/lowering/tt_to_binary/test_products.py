@@ -9,7 +9,6 @@ import torch.nn.functional as F
 from cuesta._mlir import ir
 from cuesta.dialects import make_context
 from cuesta.lowering.tt_to_binary.target_kernels import TargetKernel, make_kernels
-from cuesta.passes import load_all
 from cuesta.passes.infra.pipeline import Pipeline
 from cuesta.targets import parse_target
 from cuesta.tools.gpu_kernels.check import difference
@@ -36,7 +35,6 @@ STEPS = "cuesta-to-linalg{checks=false},form-kernels{target=gpu},plan-memory,cho
 
 
 def kernel(tile: str, target: str) -> TargetKernel:
-    load_all()
     with make_context(), ir.Location.unknown():
         module = ir.Module.parse(GRAPH.format(tile=tile))
         Pipeline.parse(f"builtin.module({STEPS})").run(module)

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import torch
 
-import cuesta.passes
 from cuesta._mlir import ir
 from cuesta.dialects import make_context
 from cuesta.lowering.host_to_llvm.object_code import compile_to_object
@@ -55,7 +54,6 @@ def make_loops() -> Loops:
     lanes = _LANES.get(torch.backends.cpu.get_cpu_capability(), 4)
     writes = {"scale": "", "stream": ", nontemporal"}
     functions = [_multiply_add(lanes), _read(lanes), *(_scale(name, lanes, how) for name, how in writes.items())]
-    cuesta.passes.load_all()
     with make_context(), ir.Location.unknown():
         module = ir.Module.parse("\n".join(functions))
         Pipeline.parse(_PIPELINE).run(module)
