@@ -15,19 +15,36 @@ the trace, without which some kernels refuse to run.
 import json
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 
 from cuesta._mlir import ir
 from cuesta.dialects.cuesta.dialect import REFERENCES, VERIFIERS
+from cuesta.dialects.fields import OPTIONAL, Ints, Marker, NumberRows, NumberRowsOrAny, Text
 from cuesta.dialects.open_op import OpenOp
 from cuesta.runtime.aten_calls import find_overload as find_overload
 from cuesta.runtime.aten_calls import read_call
 from cuesta.sizes import Size
 
-#: Calls `overload`. Not pure: random numbers and errors keep their order.
-CALL = OpenOp("aten.call", {"overload": ir.StringAttr, "args": ir.StringAttr, "reason": ir.StringAttr})
+
+class AtenCall(OpenOp):
+    """What a call into ATen says, in the graph and in the host function."""
+
+    overload: Text
+    args: Text
+    #: Why cuesta does not compile the call.
+    reason: Text
+    positions: Annotated[Ints, OPTIONAL]
+    result_strides: Annotated[NumberRows, OPTIONAL]
+    operand_strides: Annotated[NumberRowsOrAny, OPTIONAL]
+    rows_aligned: Annotated[Marker, OPTIONAL]
+    #: The device that the call is given, if it is not that of its operands.
+    device: Annotated[Text, OPTIONAL]
+
+
+class Call(AtenCall, name="aten.call"):
+    """Calls `overload`. Not pure: random numbers and errors keep their order."""
 
 
 _NAMED: dict[type, Callable[[Any], dict[str, str]]] = {
@@ -83,25 +100,25 @@ def is_random(name: str) -> bool:
 
 
 def _run(op: ir.Operation, operands: list[torch.Tensor]) -> Any:
-    args, kwargs = decode_call(op.attributes["args"].value, operands)
-    results = find_overload(op.attributes["overload"].value)(*args, **kwargs)
+    args, kwargs = decode_call(AtenCall.args.of(op), operands)
+    results = find_overload(AtenCall.overload.of(op))(*args, **kwargs)
     if results is None:  # an op that is only run for the error it may raise
         return []
     return [r for r in results if r is not None] if isinstance(results, (list, tuple)) else results
 
 
 def _verify(op: ir.Operation) -> str | None:
-    name = op.attributes["overload"].value
+    name = AtenCall.overload.of(op)
     try:
         find_overload(name)
     except (AttributeError, ValueError):
         return f"torch has no overload {name!r}; write it as namespace.op.overload, such as aten.sort.default"
     try:
-        decode_call(op.attributes["args"].value, list(op.operands))
+        decode_call(AtenCall.args.of(op), list(op.operands))
     except (ValueError, IndexError, KeyError) as problem:
         return f"args are not a valid call of {len(op.operands)} operands: {problem}"
     return None
 
 
-REFERENCES[CALL.name] = _run
-VERIFIERS[CALL.name] = _verify
+REFERENCES[Call.OPERATION_NAME] = _run
+VERIFIERS[Call.OPERATION_NAME] = _verify

@@ -12,13 +12,16 @@ of the module whose concept it is. Symbolic numbers are text in an attribute, su
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar, get_args
 
 from cuesta._mlir import ir
 from cuesta.errors import Undecided
 from cuesta.sizes import Number, Size, number, parse
 
 T = TypeVar("T")
+
+#: In the declaration of a field, `Annotated[Text, OPTIONAL]`: an op may lack the attribute.
+OPTIONAL = "optional"
 
 
 class HasAttributes(Protocol):
@@ -218,6 +221,42 @@ class NumberRows(Field[list[list[Number]]]):
         return ir.ArrayAttr.get([int_array(row) for row in value])
 
 
+class NumberRowsOrAny(Field[list[list[Number] | None]]):
+    """A list of lists of numbers; None, a unit attribute, where any numbers will do."""
+
+    kind = ir.ArrayAttr
+
+    def read(self, attribute: Any) -> list[list[Number] | None]:
+        return [numbers(row) if isinstance(row, ir.ArrayAttr) else None for row in attribute]
+
+    def write(self, value: Iterable[Iterable[Number] | None]) -> ir.Attribute:
+        return ir.ArrayAttr.get([ir.UnitAttr.get() if row is None else int_array(row) for row in value])
+
+
+class Symbols(Field[list[str]]):
+    """References to symbols, each as in `Symbol`."""
+
+    kind = ir.ArrayAttr
+
+    def read(self, attribute: Any) -> list[str]:
+        return [str(reference.value[-1]) for reference in attribute]
+
+    def write(self, value: Iterable[str]) -> ir.Attribute:
+        return ir.ArrayAttr.get([ir.SymbolRefAttr.get(["kernels", name]) for name in value])
+
+
+class Maps(Field[list[Any]]):
+    """Affine maps, such as those by which a generic reads and writes its operands."""
+
+    kind = ir.ArrayAttr
+
+    def read(self, attribute: Any) -> list[Any]:
+        return [item.value for item in attribute]
+
+    def write(self, value: Iterable[ir.AffineMap]) -> ir.Attribute:
+        return ir.ArrayAttr.get([ir.AffineMapAttr.get(item) for item in value])
+
+
 class Symbol(Field[str]):
     """A reference to a symbol: its last name, as in `@kernels::@gelu` → "gelu". Written as `@kernels::@name`."""
 
@@ -228,6 +267,17 @@ class Symbol(Field[str]):
 
     def write(self, value: str) -> ir.Attribute:
         return ir.SymbolRefAttr.get(["kernels", value])
+
+
+def field_of(hint: Any) -> type[Field[Any]] | None:
+    """The kind of field that an annotation in an op's class declares; None for operands and results."""
+    kind = get_args(hint)[0] if is_optional(hint) else hint
+    return kind if isinstance(kind, type) and issubclass(kind, Field) else None
+
+
+def is_optional(hint: Any) -> bool:
+    """Whether an annotation declares a field that an op may lack."""
+    return OPTIONAL in get_args(hint)
 
 
 def attributes_of(*entries: Mapping[str, ir.Attribute]) -> dict[str, ir.Attribute]:

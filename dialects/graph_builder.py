@@ -210,17 +210,15 @@ class GraphBuilder:
         named = [name_operands(a) for a in args]
         named_kwargs = {k: name_operands(v) for k, v in kwargs.items()}
         text = aten.encode_call(named, named_kwargs)
-        op = aten.CALL(
+        op = aten.Call.build(
             operands,
             [types.tensor(list(sizes), spelling) for sizes, spelling, _ in results],
-            overload=ir.StringAttr.get(overload),
-            args=ir.StringAttr.get(text),
-            reason=ir.StringAttr.get(reason),
-            result_strides=ir.ArrayAttr.get([int_array(s) for _, _, s in results]),
+            overload=overload,
+            args=text,
+            reason=reason,
+            result_strides=[strides for _, _, strides in results],
+            operand_strides=operand_strides,
         )
-        if operand_strides is not None:
-            wanted = [ir.UnitAttr.get() if s is None else int_array(s) for s in operand_strides]
-            op.attributes["operand_strides"] = ir.ArrayAttr.get(wanted)
         return list(op.results)
 
 

@@ -12,22 +12,32 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Annotated
 
 from cuesta._mlir import ir
 from cuesta.dialects.cuesta.dialect import VERIFIERS
+from cuesta.dialects.fields import OPTIONAL, Flag, Float, NumberRows, Text
 from cuesta.dialects.open_op import OpenOp
 
-_ATTRIBUTES = {
-    "scale": ir.FloatAttr,
-    "causal": ir.IntegerAttr,
-    "masked": ir.IntegerAttr,
-    "tile": ir.StringAttr,
-}
-FORWARD = OpenOp("kernel.attention", _ATTRIBUTES)
-BACKWARD = OpenOp("kernel.attention_backward", _ATTRIBUTES)
 
-#: Attribute of the graph's op that makes the op a kernel.
-TILE = "tile"
+class KernelAttention(OpenOp):
+    """What both ops carry."""
+
+    scale: Float
+    causal: Flag
+    masked: Flag
+    #: The text of an `AttentionTile`. At the graph's op it makes the op a kernel.
+    tile: Text
+    result_strides: Annotated[NumberRows, OPTIONAL]
+
+
+class Forward(KernelAttention, name="kernel.attention"):
+    """Attention."""
+
+
+class Backward(KernelAttention, name="kernel.attention_backward"):
+    """The gradients of attention."""
+
 
 _TEXT = re.compile(r"(\d+)x(\d+) by (\d+)")
 
@@ -63,12 +73,12 @@ class AttentionTile:
 
 def is_attention(op: ir.Operation) -> bool:
     """Whether an op is attention, or its gradients, as a kernel."""
-    return op.name in (FORWARD.name, BACKWARD.name)
+    return Forward.matches(op) or Backward.matches(op)
 
 
 def _problem(op: ir.Operation) -> str | None:
     try:
-        tile = AttentionTile.parse(op.attributes[TILE].value)
+        tile = AttentionTile.parse(KernelAttention.tile.of(op))
     except ValueError as problem:
         return str(problem)
     if 0 in (tile.queries, tile.keys, tile.rows) or tile.queries % LANES or tile.rows % ROWS or tile.keys % tile.rows:
@@ -76,5 +86,5 @@ def _problem(op: ir.Operation) -> str | None:
     return None
 
 
-VERIFIERS[FORWARD.name] = _problem
-VERIFIERS[BACKWARD.name] = _problem
+VERIFIERS[Forward.OPERATION_NAME] = _problem
+VERIFIERS[Backward.OPERATION_NAME] = _problem

@@ -11,27 +11,29 @@ end. Without `in_range`, an index outside x is clamped.
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
 
 from cuesta._mlir import arith, ir
 from cuesta.dialects import types
 from cuesta.dialects.cuesta.dialect import VERIFIERS
 from cuesta.dialects.cuesta.scatter import COMBINE
-from cuesta.dialects.fields import ints
+from cuesta.dialects.fields import OPTIONAL, Ints, Maps, Marker, Text
 from cuesta.dialects.open_op import OpenOp
 from cuesta.dialects.scalar import load_storage, scalar_for, to_storage
 
 Value: TypeAlias = ir.Value
 
-SCATTER = OpenOp(
-    "kernel.scatter",
-    {
-        "indexing_maps": ir.ArrayAttr,
-        "walks": ir.ArrayAttr,
-        "combine": ir.StringAttr,
-        "element": ir.StringAttr,
-    },
-)
+
+class KernelScatter(OpenOp, name="kernel.scatter"):
+    """A write at computed positions."""
+
+    indexing_maps: Maps
+    walks: Ints
+    combine: Text
+    element: Text
+    wraps: Annotated[Marker, OPTIONAL]
+    in_range: Annotated[Marker, OPTIONAL]
+
 
 #: The attributes that define what a scatter computes, in the graph as in a kernel.
 MEANING = ("combine", "element", "wraps", "in_range")
@@ -52,12 +54,12 @@ def atomic_of(combine: str, spelling: str) -> str | None:
 
 def is_scatter(op: ir.Operation) -> bool:
     """Whether an op is a `kernel.scatter`."""
-    return op.name == SCATTER.name
+    return KernelScatter.matches(op)
 
 
 def combined(op: ir.Operation, current: Value, value: Value) -> Value:
     """The value that a scatter stores in place of `current`; operands and result are in their storage type."""
-    spelling, name = op.attributes["element"].value, op.attributes["combine"].value
+    spelling, name = KernelScatter.element.of(op), KernelScatter.combine.of(op)
     if name == "set":
         return value
     s, kind = scalar_for(spelling), types.element(types.opmath(spelling))
@@ -72,17 +74,16 @@ def position(op: ir.Operation, index: Value, size: Value) -> Value:
     """An index of a scatter as a position in [0, size), of type index; clamps an index that may be outside."""
     place = arith.index_cast(ir.IndexType.get(), index)
     zero, one = (arith.constant(ir.IndexType.get(), n) for n in (0, 1))
-    if "wraps" in op.attributes:
+    if KernelScatter.wraps.is_on(op):
         below = arith.cmpi(arith.CmpIPredicate.slt, place, zero)
         place = arith.select(below, arith.addi(place, size), place)
-    if "in_range" in op.attributes:
+    if KernelScatter.in_range.is_on(op):
         return place
     return arith.maxsi(arith.minsi(place, arith.subi(size, one)), zero)
 
 
 def _problem(op: ir.Operation) -> str | None:
-    walks = ints(op.attributes["walks"])
-    maps = [m.value for m in op.attributes["indexing_maps"]]
+    walks, maps = KernelScatter.walks.of(op), KernelScatter.indexing_maps.of(op)
     if len(op.operands) < 3 or len(maps) != len(op.operands) - 1 or len(op.results) != 1:
         return "takes a value, indices and a tensor, has a map for each operand but the tensor, and has one result"
     loops = maps[0].n_dims
@@ -90,9 +91,9 @@ def _problem(op: ir.Operation) -> str | None:
         return f"walks {walks} must name each index once, and loops below {loops}"
     if len(walks) != ir.RankedTensorType(op.operands[-1].type).rank:
         return f"walks {walks} must name each dim of the tensor that is written"
-    if op.attributes["combine"].value not in COMBINE:
+    if KernelScatter.combine.of(op) not in COMBINE:
         return f"combine is one of {', '.join(COMBINE)}"
     return None if op.results[0].type == op.operands[-1].type else "the result must have the type of what is written"
 
 
-VERIFIERS[SCATTER.name] = _problem
+VERIFIERS[KernelScatter.OPERATION_NAME] = _problem

@@ -4,14 +4,14 @@ An op may carry `route`, one of ROUTES: the ATen kernel that its results were tr
 logsumexp's shape (`logsumexp_shape`) and the seeds' types. An op without a route has the route "cpu".
 """
 
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 
 from cuesta._mlir import ext, ir
 from cuesta.dialects import types
 from cuesta.dialects.cuesta.dialect import Operand, Operation, Result, reference, verifier
-from cuesta.dialects.fields import Flag, Float, Text
+from cuesta.dialects.fields import OPTIONAL, Flag, Float, Text
 from cuesta.policy.attention_routes import ROUTES, logsumexp_shape
 from cuesta.sizes import at
 
@@ -22,7 +22,9 @@ Tensors = list[torch.Tensor]
 class AnyAttention(Operation):
     """What all four ops have in common."""
 
-    route: Text | None
+    route: Annotated[Text, OPTIONAL]
+    #: Makes the op a kernel of ours: the text of a `kernel_attention.AttentionTile`.
+    tile: Annotated[Text, OPTIONAL]
 
 
 class Attention(AnyAttention, name="attention", traits=[ext.Pure]):

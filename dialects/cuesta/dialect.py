@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import torch
 
 from cuesta._mlir import ext, ir, irdl
-from cuesta.dialects.fields import Field
+from cuesta.dialects.fields import Field, field_of, is_optional
 
 
 class Cuesta(ext.Dialect, name="cuesta"):
@@ -42,7 +42,10 @@ Operand: TypeAlias = ext.Operand[Any]
 Result: TypeAlias = ext.Result[Any]
 
 
-class Operation(Cuesta.Operation):
+_Base: Any = Cuesta.Operation
+
+
+class Operation(_Base):
     """The base of every op class. A class lists operands, attributes and results in the order of its builder:
 
         class Cat(Operation, name="cat", traits=[ext.Pure]):
@@ -51,7 +54,8 @@ class Operation(Cuesta.Operation):
             dim: fields.Int
             result: Result
 
-    An attribute is a `Field`, read by `Cat.dim.of(op)`. An op may lack an attribute that is declared `Field | None`.
+    An attribute is a `Field`, read by `Cat.dim.of(op)`. An op may lack an attribute that is declared
+    `Annotated[Text, OPTIONAL]`.
     """
 
     if TYPE_CHECKING:  # the bindings take every other annotation for an operand or an attribute
@@ -61,11 +65,12 @@ class Operation(Cuesta.Operation):
     FIELDS = ()
 
     def __init_subclass__(cls, **keywords: Any) -> None:
-        hints = {name: (hint, *_field_of(hint)) for name, hint in cls.__annotations__.items()}
-        cls.FIELDS = (*cls.FIELDS, *(kind(name) for name, (_, kind, _) in hints.items() if kind is not None))
+        hints = cls.__annotations__
+        own = {name: kind(name) for name, hint in hints.items() if (kind := field_of(hint)) is not None}
+        cls.FIELDS = (*cls.FIELDS, *own.values())
         # The bindings read the annotations, and describe the op to MLIR by them.
         cls.__annotations__ = {
-            name: hint if kind is None else kind.kind for name, (hint, kind, optional) in hints.items() if not optional
+            name: own[name].kind if name in own else hint for name, hint in hints.items() if not is_optional(hint)
         }
         super().__init_subclass__(**keywords)
         for field in cls.FIELDS:
@@ -75,12 +80,6 @@ class Operation(Cuesta.Operation):
     def matches(cls, op: ir.Operation) -> bool:
         """Whether `op` is one of these."""
         return op.name == cls.OPERATION_NAME
-
-
-def _field_of(hint: Any) -> tuple[type[Field[Any]] | None, bool]:
-    """(the field that an annotation declares, None for operands and results; whether an op may lack it)."""
-    kinds = [kind for kind in get_args(hint) or (hint,) if isinstance(kind, type) and issubclass(kind, Field)]
-    return (kinds[0], hint is not kinds[0]) if kinds else (None, False)
 
 
 Tensor: TypeAlias = torch.Tensor

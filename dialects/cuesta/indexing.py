@@ -97,7 +97,7 @@ def _window(op: ir.Operation, xs: Tensors) -> torch.Tensor:
     (x,) = xs
     columns = (Window.starts.of(op), Window.steps.of(op), Window.divisors.of(op))
     inside = torch.ones(())
-    for d, (size, start, step, divisor) in enumerate(zip(types.shape_of(op.results[0]), *columns, strict=True)):
+    for d, (size, start, step, divisor) in enumerate(zip(types.static_shape(op.results[0]), *columns, strict=True)):
         at = torch.div(start + torch.arange(size) * step, divisor, rounding_mode="floor")
         within = (at >= 0) & (at < x.shape[d])
         inside = inside.bool() & within.reshape([-1 if i == d else 1 for i in range(x.dim())])

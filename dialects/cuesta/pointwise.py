@@ -35,7 +35,8 @@ class Convert(Operation, name="convert", traits=[ext.Pure]):
 
 @reference(Where)
 def _where(op: ir.Operation, operands: list[torch.Tensor]) -> torch.Tensor:
-    return torch.where(*operands)
+    condition, x, y = operands
+    return torch.where(condition, x, y)
 
 
 @reference(Convert)

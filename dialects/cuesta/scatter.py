@@ -1,13 +1,14 @@
 """Defines the op that writes at computed positions."""
 
 from collections.abc import Sequence
+from typing import Annotated
 
 import torch
 
 from cuesta._mlir import ext, ir
 from cuesta.dialects import types
 from cuesta.dialects.cuesta.dialect import Operand, Operation, Result, reference, verifier
-from cuesta.dialects.fields import Ints, Text
+from cuesta.dialects.fields import OPTIONAL, Ints, Marker, Text
 
 #: How a written value combines with the old one → torch's name for it; None if the written value replaces the old one.
 COMBINE = {"set": None, "add": "sum", "mul": "prod", "max": "amax", "min": "amin"}
@@ -29,6 +30,8 @@ class Scatter(Operation, name="scatter", traits=[ext.Pure]):
     indices: Sequence[Operand]
     walks: Ints
     combine: Text
+    wraps: Annotated[Marker, OPTIONAL]
+    in_range: Annotated[Marker, OPTIONAL]
     result: Result
 
 

@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from cuesta._mlir import ir
-from cuesta.dialects.fields import number_of
-from cuesta.dialects.host import ARENA, VIEW
+from cuesta.dialects.host import Arena, Call, Free, Launch, View
 from cuesta.dialects.types import memref_shape
 from cuesta.runtime.extents import extent
 from cuesta.sizes import Number
@@ -59,9 +58,9 @@ class Operand:
         """For a message: "operand 1 of kernel add_relu", "result 0"."""
         match self.op.name:
             case "host.launch":
-                return f"operand {self.number} of kernel {self.op.attributes['kernel'].value[-1]}"
+                return f"operand {self.number} of kernel {Launch.kernel.of(self.op)}"
             case "host.aten":
-                return f"operand {self.number} of {self.op.attributes['overload'].value}"
+                return f"operand {self.number} of {Call.overload.of(self.op)}"
             case "func.return":
                 return f"result {self.number}"
         return f"operand {self.number} of {self.op.name}"
@@ -71,7 +70,7 @@ def operands_of(block: ir.Block) -> Iterator[Operand]:
     """The operands of all ops of a host function that read or write memory, or return it."""
     for view in block.operations:
         op = view.operation
-        if op.name in (VIEW.name, "host.free"):
+        if View.matches(op) or Free.matches(op):
             continue
         for number, value in enumerate(op.operands):
             base, offset = memory_of(value)
@@ -81,11 +80,11 @@ def operands_of(block: ir.Block) -> Iterator[Operand]:
 def memory_of(value: ir.Value) -> tuple[ir.Value, Number]:
     """(the memory that a value is part of, such as a buffer in the arena; the value's offset in it, in bytes)."""
     offset: Number = 0
-    while not isinstance(value.owner, ir.Block) and value.owner.name == VIEW.name:
+    while not isinstance(value.owner, ir.Block) and View.matches(value.owner):
         source = value.owner.operands[0]
-        if not isinstance(source.owner, ir.Block) and source.owner.name == ARENA.name:
+        if not isinstance(source.owner, ir.Block) and Arena.matches(source.owner):
             break
-        offset += number_of(value.owner.attributes["offset"])
+        offset += View.offset.of(value.owner)
         value = source
     return value, offset
 

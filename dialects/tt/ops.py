@@ -36,7 +36,7 @@ from collections.abc import Callable, Sequence
 
 from cuesta._mlir import arith, ir
 from cuesta.dialects.fields import int_array, int_attr
-from cuesta.dialects.open_op import OpenOp
+from cuesta.dialects.open_op import OldOpenOp as OpenOp
 from cuesta.dialects.tt.types import block_type, element, element_of, loaded_type, shape_of
 from cuesta.sizes import Number
 

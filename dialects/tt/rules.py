@@ -8,7 +8,7 @@ from typing import TypeAlias
 from cuesta._mlir import ir
 from cuesta.dialects.cuesta.dialect import VERIFIERS
 from cuesta.dialects.fields import numbers
-from cuesta.dialects.open_op import OpenOp
+from cuesta.dialects.open_op import OldOpenOp as OpenOp
 from cuesta.dialects.tt import ops
 from cuesta.dialects.tt.types import block_problem, block_type, element_of, shape_of
 

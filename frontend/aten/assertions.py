@@ -21,8 +21,7 @@ _UNSAID = {
 def assert_async(b: Call, x: Value, message: str = "") -> None:
     if any(size != 1 for size in shape_of(x)):
         raise Decline("assertion of several elements: ATen raises")
-    text = ir.StringAttr.get(message or _UNSAID[str(b.node.target)])
-    host.CHECK([_is_false(b, x)], [], message=text, raises=ir.StringAttr.get("RuntimeError"))
+    host.Check.build([_is_false(b, x)], message=message or _UNSAID[str(b.node.target)], raises="RuntimeError")
 
 
 def _is_false(b: GraphBuilder, x: Value) -> Value:

@@ -13,14 +13,14 @@ from __future__ import annotations
 from cuesta._mlir import func, ir
 from cuesta.dialects import walk
 from cuesta.dialects.index_arithmetic import index_of
-from cuesta.dialects.kernel_attention import BACKWARD, FORWARD
+from cuesta.dialects.kernel_attention import Backward, Forward
 from cuesta.dialects.kernel_module import kernel_modules, parameters
 from cuesta.dialects.types import size_of
 from cuesta.lowering.attention_to_loops.backward import write_backward
 from cuesta.lowering.attention_to_loops.forward import write_forward
 from cuesta.passes.infra.registry import Pass, register_pass
 
-_WRITERS = {FORWARD.name: write_forward, BACKWARD.name: write_backward}
+_WRITERS = {Forward.OPERATION_NAME: write_forward, Backward.OPERATION_NAME: write_backward}
 
 
 @register_pass("tile-attention")

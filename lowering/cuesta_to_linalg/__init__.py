@@ -71,7 +71,7 @@ def _lower_op(b: LinalgBuilder, op: ir.Operation) -> None:
         _lower_call(b, op)
         return
     if op.name == "host.check":
-        host.CHECK([b.squeezed_form(op.operands[0])], [], **dict(op.attributes.items()))
+        host.Check.build([b.squeezed_form(op.operands[0])], copied=dict(op.attributes.items()))
         return
     rule = RULES.get(op.name)
     if rule is None:

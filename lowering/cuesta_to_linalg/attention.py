@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from cuesta._mlir import ir
-from cuesta.dialects.fields import int_array, int_attr
-from cuesta.dialects.kernel_attention import BACKWARD, FORWARD, TILE
-from cuesta.dialects.open_op import OpenOp
+from cuesta.dialects.cuesta.attention import Attention
+from cuesta.dialects.kernel_attention import Backward, Forward, KernelAttention
 from cuesta.dialects.types import row_major, shape_of, spelling_of, tensor
 from cuesta.errors import Unsupported
 from cuesta.lowering.cuesta_to_linalg.builder import LinalgBuilder
@@ -14,26 +13,25 @@ from cuesta.lowering.cuesta_to_linalg.rules import lowers
 
 @lowers("attention")
 def lower_attention(b: LinalgBuilder, op: ir.Operation) -> None:
-    _lower(b, op, FORWARD, len(op.operands) == 4)
+    _lower(b, op, Forward, len(op.operands) == 4)
 
 
 @lowers("attention_backward")
 def lower_attention_backward(b: LinalgBuilder, op: ir.Operation) -> None:
-    _lower(b, op, BACKWARD, len(op.operands) == 7)
+    _lower(b, op, Backward, len(op.operands) == 7)
 
 
-def _lower(b: LinalgBuilder, op: ir.Operation, kind: OpenOp, masked: bool) -> None:
+def _lower(b: LinalgBuilder, op: ir.Operation, kind: type[KernelAttention], masked: bool) -> None:
     """Builds the op of a kernel. Raises Unsupported for attention without a tile, which no kernel was chosen for."""
-    if TILE not in op.attributes:
+    if not KernelAttention.tile.is_on(op):
         raise Unsupported(f"neither a library nor a kernel was chosen for attention, at {op.location}")
-    strides = op.attributes.get("result_strides", None)
-    if strides is None:
-        strides = ir.ArrayAttr.get([int_array(row_major(shape_of(r))) for r in op.results])
-    made = kind(
+    made = kind.build(
         [b.full_form(v) for v in op.operands],
         [tensor(shape_of(r), spelling_of(r)) for r in op.results],
-        masked=int_attr(masked),
-        result_strides=strides,
-        **{name: op.attributes[name] for name in ("scale", "causal", TILE)},
+        scale=Attention.scale.of(op),
+        causal=Attention.causal.of(op),
+        masked=masked,
+        tile=KernelAttention.tile.of(op),
+        result_strides=KernelAttention.result_strides.find(op) or [row_major(shape_of(r)) for r in op.results],
     )
     b.full.update(zip(op.results, made.results, strict=True))

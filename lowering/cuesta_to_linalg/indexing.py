@@ -66,7 +66,7 @@ def check_range(b: LinalgBuilder, index: Value, size: Number, first: Number) -> 
         rows = Access(bad, (0,), "i1")
         bad = b.generic([rows], sizes[:1], "i1", _either, reduced=[0], identity=lambda kind: 0)
     message = f"index out of range: the indexed dim has size {size}"
-    host.CHECK([bad], [], message=ir.StringAttr.get(message))
+    host.Check.build([bad], message=message)
 
 
 def _either(s: Scalar, found: Value, x: Value) -> Value:

@@ -12,9 +12,10 @@ from collections.abc import Sequence
 
 from cuesta._mlir import ir
 from cuesta.dialects.affine_maps import projection
-from cuesta.dialects.fields import int_array, ints
+from cuesta.dialects.cuesta.scatter import Scatter
+from cuesta.dialects.fields import ints
 from cuesta.dialects.graph_builder import GraphBuilder
-from cuesta.dialects.kernel_scatter import SCATTER
+from cuesta.dialects.kernel_scatter import KernelScatter
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.lowering.cuesta_to_linalg.builder import Access, LinalgBuilder
 from cuesta.lowering.cuesta_to_linalg.indexing import check_range
@@ -36,18 +37,16 @@ def lower_scatter(b: LinalgBuilder, op: ir.Operation) -> None:
     kept = [d for d, walk in enumerate(walks) if walk < 0 or sizes[d] != 1]
     accesses = [b.covering_access(value, loops), *(_in_memory(b, i, given, loops) for i in indices)]
     base = _B.reshape(b.full_form(x), [sizes[d] for d in kept])
-    written = SCATTER(
+    written = KernelScatter.build(
         [*(a.source for a in accesses if a.source is not None), base],
         [base.type],
-        indexing_maps=ir.ArrayAttr.get([projection(len(loops), a.dims) for a in accesses]),
-        walks=int_array(loops.index(walks[d]) if walks[d] >= 0 else walks[d] for d in kept),
-        combine=op.attributes["combine"],
-        element=ir.StringAttr.get(spelling_of(x)),
+        indexing_maps=[projection(len(loops), a.dims).value for a in accesses],
+        walks=[loops.index(walks[d]) if walks[d] >= 0 else walks[d] for d in kept],
+        combine=Scatter.combine.of(op),
+        element=spelling_of(x),
+        wraps=Scatter.wraps.find(op),
+        in_range=b.checks or Scatter.in_range.find(op) or None,  # the checks run before anything is written
     )
-    if "wraps" in op.attributes:
-        written.attributes["wraps"] = op.attributes["wraps"]
-    if b.checks or "in_range" in op.attributes:  # the checks run before anything is written
-        written.attributes["in_range"] = ir.UnitAttr.get()
     b.full[op.results[0]] = _B.reshape(written.results[0], sizes)
 
 

@@ -16,7 +16,7 @@ from cuesta._mlir import func, ir, linalg
 from cuesta.dialects import host, types
 from cuesta.dialects.affine_maps import projection, squeeze
 from cuesta.dialects.donated import donated_arguments
-from cuesta.dialects.fields import int_array, int_attr, ints, numbers
+from cuesta.dialects.fields import int_attr, ints, numbers
 from cuesta.dialects.kernel_attention import is_attention
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.passes.analysis.aliases import alias_root
@@ -105,13 +105,12 @@ class HostWriter:
         destinations = [self._place_output(o) for o in kernel.outputs]
         buffers = [self.where.view(_layout(o), o.spelling) for o in (*kernel.inputs, *kernel.gathered)]
         with group.members[-1].op.location:
-            launch = host.LAUNCH(
+            launch = host.Launch.build(
                 [*buffers, *destinations],
-                [],
-                kernel=ir.SymbolRefAttr.get(["kernels", name]),
-                outputs=int_attr(len(destinations)),
-                ops=ir.ArrayAttr.get([ir.StringAttr.get(name) for name in dict.fromkeys(ops)]),
-                **({"parameters": int_array(kernel.parameters)} if kernel.parameters else {}),
+                kernel=name,
+                outputs=len(destinations),
+                ops=dict.fromkeys(ops),
+                parameters=kernel.parameters or None,
             )
         self.kernels.written[key].launches.append(launch)
 
@@ -132,43 +131,43 @@ class HostWriter:
     # -- other items --------------------------------------------------------------------------
     def call(self, op: ir.Operation) -> None:
         """Writes a call into ATen, with its operands in the strides that it was traced with."""
-        wanted = op.attributes.get("operand_strides", None)
-        dtypes = [d.value for d in op.attributes["dtypes"]]
+        wanted = host.Call.operand_strides.find(op) or [None] * len(op.operands)
+        dtypes = host.Call.dtypes.of(op)
         buffers = []
-        for i, value in enumerate(op.operands):
+        for value, traced in zip(op.operands, wanted, strict=True):
             layout = self.where.layout_of(value)
-            if wanted is not None and isinstance(wanted[i], ir.ArrayAttr):
-                strides = strides_for_call(layout, numbers(wanted[i]), "rows_aligned" in op.attributes)
+            if traced is not None:
+                strides = strides_for_call(layout, traced, host.Call.rows_aligned.is_on(op))
                 if strides is not None:
                     source, layout = layout.once(strides), self.where.with_strides(value, strides)
                     self.where.copy(value, source, layout.once(strides))
             buffers.append(self.where.view(layout, spelling_of(value)))
-        strides_of = [tuple(numbers(s)) for s in op.attributes["result_strides"]]
-        overload, args = op.attributes["overload"].value, op.attributes["args"].value
-        route = choose_route(overload, args, dtypes, on_device="device" not in op.attributes)
-        attributes = {k: v for k, v in op.attributes.items() if k not in _TRACED}
-        attributes["route"] = ir.StringAttr.get(route)
+        strides_of = [tuple(strides) for strides in host.Call.result_strides.of(op)]
+        overload, args = host.Call.overload.of(op), host.Call.args.of(op)
+        route = choose_route(overload, args, dtypes, on_device=not host.Call.device.is_on(op))
+        copied = {k: v for k, v in op.attributes.items() if k not in _TRACED}
         if route == "out":
             (result,), (strides,) = op.results, strides_of
             layout = self.where.with_strides(result, strides)
             self.where.layouts[result] = layout
-            host.CALL([*buffers, self.where.view(layout, spelling_of(result))], [], **attributes)
+            host.Call.build([*buffers, self.where.view(layout, spelling_of(result))], [], copied, route=route)
             return
         # Unused results are not requested: an overload may leave them out at run time (an LSTM's workspace).
         used = [i for i, r in enumerate(op.results) if next(iter(r.uses), None) is not None]
+        positions = host.Call.positions.find(op)
         if len(used) < len(op.results):
-            stands = ints(attributes["positions"]) if "positions" in attributes else range(len(op.results))
-            attributes["positions"] = int_array(stands[i] for i in used)
-            kept = [*dtypes[: len(op.operands)], *(dtypes[len(op.operands) + i] for i in used)]
-            attributes["dtypes"] = ir.ArrayAttr.get([ir.StringAttr.get(d) for d in kept])
+            stands = positions or range(len(op.results))
+            positions = [stands[i] for i in used]
+            dtypes = [*dtypes[: len(op.operands)], *(dtypes[len(op.operands) + i] for i in used)]
         results = [(op.results[i], strides_of[i]) for i in used]
-        call = host.CALL(buffers, [memref(shape_of(r), s, spelling_of(r)) for r, s in results], **attributes)
+        kinds = [memref(shape_of(r), s, spelling_of(r)) for r, s in results]
+        call = host.Call.build(buffers, kinds, copied, route=route, dtypes=dtypes, positions=positions)
         for (result, strides), memory in zip(results, call.results, strict=True):
             self.where.layouts[result] = Layout(self.where.add_base(memory), 0, shape_of(result), strides)
 
     def check(self, op: ir.Operation) -> None:
         layout = self.where.layout_of(op.operands[0])
-        host.CHECK([self.where.view(layout, "i8")], [], **dict(op.attributes.items()))
+        host.Check.build([self.where.view(layout, "i8")], copied=dict(op.attributes.items()))
 
     def concatenate(self, op: ir.Operation, order: Sequence[int]) -> None:
         """Copies the parts of a concatenation that were not written in place."""

@@ -137,7 +137,7 @@ def _check_classes(target: Value, valid: Value, classes: Number) -> None:
     outside = _B.pointwise("logical_or", _B.with_number("lt", column, 0), _B.with_number("ge", column, classes))
     bad = _B.reduce("any", _B.pointwise("logical_and", valid, outside), [0, 1])
     message = f"a target is out of bounds: there are {classes} classes"
-    host.CHECK([bad], [], message=ir.StringAttr.get(message))
+    host.Check.build([bad], message=message)
 
 
 def nll_loss(op: ir.Operation, checks: bool = True) -> Values:
@@ -185,7 +185,7 @@ def scatter_one(op: ir.Operation, checks: bool = True) -> Values:
         outside = _B.pointwise("logical_or", _B.with_number("lt", wide, 0), _B.with_number("ge", wide, sizes[dim]))
         bad = _B.reduce("any", outside, list(range(len(sizes))))
         message = f"index out of range: dim {dim} has size {sizes[dim]}"
-        host.CHECK([bad], [], message=ir.StringAttr.get(message))
+        host.Check.build([bad], message=message)
     return [_B.where(_B.pointwise("eq", _B.along(sizes, dim), wide), value, x)]
 
 
@@ -200,8 +200,7 @@ def divide_integers(op: ir.Operation, checks: bool = True) -> Values | None:
     name = op.name.removeprefix("cuesta.")
     is_zero = _B.with_number("eq", y, 0)
     bad = _B.reduce("any", is_zero, list(range(len(shape_of(y)))))
-    text = ir.StringAttr.get
-    host.CHECK([bad], [], message=text("ZeroDivisionError"), raises=text("RuntimeError"))
+    host.Check.build([bad], message="ZeroDivisionError", raises="RuntimeError")
     one = _B.constant(1, spelling_of(y))
     if spelling_of(y) == "ui8":
         return [_B.pointwise(name, x, _B.where(is_zero, one, y))]

@@ -31,7 +31,7 @@ class AddInPlace(Pass):
 
 
 def _adds(op: ir.Operation) -> bool:
-    return bool(op.name == host.CALL.name and op.attributes["overload"].value == ADDING)
+    return host.Call.matches(op) and host.Call.overload.of(op) == ADDING
 
 
 def _may_write(op: ir.Operation) -> bool:
@@ -41,28 +41,27 @@ def _may_write(op: ir.Operation) -> bool:
     if summand.type != op.results[0].type or isinstance(root.owner, ir.Block) or root == host.base_of(x)[0]:
         return False
     maker = root.owner
-    if maker.name == host.CALL.name:
-        ours = maker.attributes["route"].value == "shim"
+    if host.Call.matches(maker):
+        ours = host.Call.route.of(maker) == "shim"
     else:
         # A returned sum gets memory of its own, no larger than it needs.
-        ours = maker.name == host.ALLOC.name and not any(user.name == "func.return" for user in _readers(op.results[0]))
+        ours = host.Alloc.matches(maker) and not any(user.name == "func.return" for user in _readers(op.results[0]))
     return ours and all(user == op or user.is_before_in_block(op) for user in _readers(root))
 
 
 def _readers(value: ir.Value) -> Iterator[ir.Operation]:
     """The ops that use a value, directly or through views."""
     for user in users(value):
-        if user.name == host.VIEW.name:
+        if host.View.matches(user):
             yield from _readers(user.results[0])
         else:
             yield user
 
 
 def _write(op: ir.Operation) -> None:
-    attributes = {name: op.attributes[name] for name in op.attributes}
-    attributes["overload"] = ir.StringAttr.get(ADDING_IN_PLACE)
-    attributes["dtypes"] = ir.ArrayAttr.get(list(attributes["dtypes"])[: len(op.operands)])
+    operands, copied = list(op.operands), dict(op.attributes.items())
     with ir.InsertionPoint(op), op.location:
-        host.CALL(list(op.operands), [], **attributes)
+        dtypes = host.Call.dtypes.of(op)[: len(operands)]
+        host.Call.build(operands, [], copied, overload=ADDING_IN_PLACE, dtypes=dtypes)
     op.results[0].replace_all_uses_with(op.operands[1])
     op.erase()

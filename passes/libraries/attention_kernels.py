@@ -9,7 +9,8 @@ import math
 from collections.abc import Mapping
 
 from cuesta._mlir import ir
-from cuesta.dialects.kernel_attention import LANES, ROWS, TILE, AttentionTile
+from cuesta.dialects.cuesta.attention import AnyAttention
+from cuesta.dialects.kernel_attention import LANES, ROWS, AttentionTile
 from cuesta.dialects.module_products import measured_products
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.passes.infra.graph_rewrite import functions
@@ -42,12 +43,12 @@ def mark_attention(module: ir.Module, option: str, target: Target) -> None:
     for function in functions(module):
         for view in function.regions[0].blocks[0].operations:
             op = view.operation
-            if op.name not in _FIRST or TILE in op.attributes:
+            if op.name not in _FIRST or AnyAttention.tile.is_on(op):
                 continue
             if (refused := refusal(op)) is not None:
                 op.attributes[REASON] = ir.StringAttr.get(f"attention of {refused} runs in the library")
             elif option == "kernel" or _is_faster(op, measured):
-                op.attributes[TILE] = ir.StringAttr.get(str(tile_of(op)))
+                AnyAttention.tile.put(op, str(tile_of(op)))
 
 
 def refusal(op: ir.Operation) -> str | None:

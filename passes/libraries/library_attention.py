@@ -23,10 +23,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from cuesta._mlir import ir
-from cuesta.dialects.cuesta.attention import route_of
+from cuesta.dialects.cuesta.attention import AnyAttention, route_of
 from cuesta.dialects.fields import int_array, numbers
 from cuesta.dialects.graph_builder import GraphBuilder
-from cuesta.dialects.kernel_attention import TILE
 from cuesta.dialects.types import row_major, shape_of, spelling_of
 from cuesta.errors import Unsupported
 from cuesta.passes.infra.graph_rewrite import Rule
@@ -54,7 +53,7 @@ class LibraryAttention:
         }
 
     def forward(self, op: ir.Operation) -> Sequence[ir.Value] | None:
-        if TILE in op.attributes:
+        if AnyAttention.tile.is_on(op):
             return None  # a kernel of ours
         q, k, v, *mask = op.operands
         route = self.route(op, q, k, v, bool(mask))
@@ -64,7 +63,7 @@ class LibraryAttention:
         return [output, _unpadded(logsumexp, shape_of(op.results[1]))]
 
     def backward(self, op: ir.Operation) -> Sequence[ir.Value] | None:
-        if TILE in op.attributes:
+        if AnyAttention.tile.is_on(op):
             return None
         grad, q, k, v, output, logsumexp, *mask = op.operands
         route = self.route(op, q, k, v, bool(mask))

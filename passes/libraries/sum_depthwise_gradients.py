@@ -16,8 +16,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from cuesta._mlir import ir
-from cuesta.dialects.aten import CALL, OperandRef, decode_call, encode_call
-from cuesta.dialects.fields import int_array
+from cuesta.dialects.aten import Call, OperandRef, decode_call, encode_call
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import shape_of, spelling_of, static_shape
 from cuesta.passes.analysis.memory_order import MemoryOrder
@@ -99,10 +98,13 @@ def _weight_gradient(gradient: Value, x: Value, weight: Value, stride: list[int]
 def _image_gradient(op: ir.Operation, result: int) -> Value:
     """The gradient of the images, by the same call without the weight's gradient."""
     refs = [OperandRef(i) for i in range(len(op.operands))]
-    arguments, keywords = decode_call(op.attributes["args"].value, refs)
+    arguments, keywords = decode_call(Call.args.of(op), refs)
     arguments[-1] = [True, False, False]
-    attributes = dict(op.attributes.items())
-    attributes["args"] = ir.StringAttr.get(encode_call(arguments, keywords))
-    attributes["positions"] = int_array([0])
-    attributes["result_strides"] = ir.ArrayAttr.get([op.attributes["result_strides"][result]])
-    return CALL(list(op.operands), [op.results[result].type], **attributes).results[0]
+    return Call.build(
+        list(op.operands),
+        [op.results[result].type],
+        dict(op.attributes.items()),
+        args=encode_call(arguments, keywords),
+        positions=[0],
+        result_strides=[Call.result_strides.of(op)[result]],
+    ).results[0]

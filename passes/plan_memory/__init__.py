@@ -122,11 +122,11 @@ def _sink(base: Base) -> None:
 def _free(base: Base, block: ir.Block) -> None:
     if base.is_argument and not base.users:
         with ir.InsertionPoint.at_block_begin(block):
-            host.FREE([base.value], [])
+            host.Free.build([base.value])
         return
     last = base.users[-1] if base.users else base.value.owner
     with ir.InsertionPoint.after(last), last.location:
-        host.FREE([base.value], [])
+        host.Free.build([base.value])
 
 
 def _fill_arena(block: ir.Block, planned: Sequence[Base], offsets: Sequence[Number], nbytes: Number) -> None:
@@ -134,10 +134,10 @@ def _fill_arena(block: ir.Block, planned: Sequence[Base], offsets: Sequence[Numb
     if not planned:
         return
     with ir.InsertionPoint.at_block_begin(block):
-        (arena,) = host.ARENA([], [memref([nbytes], None, "i8")]).results
+        (arena,) = host.Arena.build([], [memref([nbytes], None, "i8")]).results
     for base, offset in zip(planned, offsets, strict=True):
         alloc = base.value.owner
         with ir.InsertionPoint(alloc), alloc.location:
-            view = host.VIEW([arena], [base.value.type], offset=int_attr(offset))
+            view = host.View.build([arena], [base.value.type], offset=offset)
         base.value.replace_all_uses_with(view.results[0])
         alloc.erase()

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from cuesta._mlir import func, ir
 from cuesta.dialects import host as host_ops
-from cuesta.dialects.fields import int_array, int_attr, numbers
+from cuesta.dialects.fields import numbers
 from cuesta.dialects.kernel_module import shape_attributes
 from cuesta.dialects.types import memref, memref_shape, shape_of, spelled, spelling_of
 from cuesta.passes.form_kernels.kernels.kernel_names import KernelNames
@@ -52,13 +52,12 @@ def launch_attention(where: Assignment, kernels: KernelNames, op: ir.Operation) 
         if parameters:
             bound = [shape_attributes(*shape) for shape in shapes] + [{}] * len(parameters)
             function.attributes["arg_attrs"] = ir.ArrayAttr.get([ir.DictAttr.get(b) for b in bound])
-    host_ops.LAUNCH(
+    host_ops.Launch.build(
         buffers,
-        [],
-        kernel=ir.SymbolRefAttr.get(["kernels", kernels.names[key]]),
-        outputs=int_attr(len(op.results)),
-        ops=ir.ArrayAttr.get([ir.StringAttr.get(name)]),
-        **({"parameters": int_array(parameters)} if parameters else {}),
+        kernel=kernels.names[key],
+        outputs=len(op.results),
+        ops=[name],
+        parameters=parameters or None,
     )
 
 

@@ -17,7 +17,7 @@ from cuesta.dialects.affine_maps import projection
 from cuesta.dialects.clones import clone_op
 from cuesta.dialects.fields import int_array
 from cuesta.dialects.kernel_module import shape_attributes
-from cuesta.dialects.kernel_scatter import MEANING, SCATTER
+from cuesta.dialects.kernel_scatter import MEANING, KernelScatter
 from cuesta.dialects.named_linalg import fill
 from cuesta.dialects.product import GENERIC_PRECISION, ROLES, TILE
 from cuesta.dialects.types import row_major, size_of, strided
@@ -130,12 +130,12 @@ def _emit_scatter(kn: KernelNode, position: dict[int, int], number: dict[int, in
     """Emits a scatter into the kernel's destination, whose dims are already in memory order."""
     (result,) = kn.results
     base = values[id(result)]
-    op = SCATTER(
+    op = KernelScatter.build(
         [*(values[id(o)] for o in kn.reads), base],
         [base.type],
-        indexing_maps=ir.ArrayAttr.get([projection(len(kn.loops), [position[c] for c in o.classes]) for o in kn.reads]),
-        walks=int_array(position.get(c, c) for c in result.classes),
-        **{name: kn.node.op.attributes[name] for name in MEANING if name in kn.node.op.attributes},
+        {name: kn.node.op.attributes[name] for name in MEANING if name in kn.node.op.attributes},
+        indexing_maps=[projection(len(kn.loops), [position[c] for c in o.classes]).value for o in kn.reads],
+        walks=[position.get(c, c) for c in result.classes],
     )
     op.attributes["cuesta.classes"] = int_array(number[c] for c in kn.loops)
     values[id(result)] = op.results[0]

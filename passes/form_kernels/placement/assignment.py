@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from cuesta._mlir import ir
 from cuesta.dialects import host, types
-from cuesta.dialects.fields import int_attr, ints, numbers
+from cuesta.dialects.fields import ints, numbers
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.passes.analysis.aliases import alias_root
 from cuesta.passes.analysis.layout import Layout, dense_strides
@@ -58,7 +58,7 @@ class Assignment:
         """Allocates a buffer for `elements` numbers."""
         # For a tensor with a size of 0, `elements` may be negative if its other sizes and strides are large.
         kind = types.memref([max(elements, 1) if isinstance(elements, int) else elements], None, spelling)
-        (value,) = host.ALLOC([], [kind], owner=ir.StringAttr.get("plan")).results
+        (value,) = host.Alloc.build([], [kind], owner="plan").results
         return self.add_base(value)
 
     def view(self, layout: Layout, spelling: str) -> Value:
@@ -70,7 +70,7 @@ class Assignment:
             offset = layout.offset * types.byte_size(spelling)
             if offset == 0 and base.type == kind:
                 return base
-            (self._views[key],) = host.VIEW([base], [kind], offset=int_attr(offset)).results
+            (self._views[key],) = host.View.build([base], [kind], offset=offset).results
         return self._views[key]
 
     # -- values -------------------------------------------------------------------------------
