@@ -229,7 +229,7 @@ def _mvlgamma(x: Tensor, p: int) -> bool:
 
 
 def _ldexp(x: Tensor, other: Tensor) -> bool:
-    return other.dtype == torch.bool
+    return x.is_floating_point() and other.dtype == torch.bool
 
 
 def _pixel_unshuffle(x: Tensor, factor: int) -> bool:
