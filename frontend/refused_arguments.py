@@ -217,6 +217,6 @@ _REFUSED: dict[str, Callable[..., bool]] = {
         ),
     ),
     "aten.mvlgamma": lambda x, p: p < 1,
-    "aten.ldexp": lambda x, other: other.dtype == torch.bool,
+    "aten.ldexp": lambda x, other: x.is_floating_point() and other.dtype == torch.bool,
     "aten.pixel_unshuffle": lambda x, factor: factor < 1 or any(guard_or_false(n % factor != 0) for n in x.shape[-2:]),
 }

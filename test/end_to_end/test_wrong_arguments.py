@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
+import cuesta
 from cuesta.tools.op_coverage.entries import entries
 
 aten = torch.ops.aten
@@ -197,3 +198,10 @@ def test_the_errors_of_torchs_own_samples(backend: str) -> None:
             accepted.append((name, repr(sample)[:200]))
     assert tried > 60
     assert not accepted
+
+
+@pytest.mark.parametrize("x", [R(4) > 0, I(1, 2, 3, 4)], ids=["bool", "i64"])
+def test_bools_are_exponents_of_what_is_no_float(cuesta_only: None, x: torch.Tensor) -> None:
+    exponent = R(4) > 0
+    torch.testing.assert_close(torch.compile(torch.ldexp, backend="cuesta")(x, exponent), torch.ldexp(x, exponent))
+    assert not any(graph.aten_calls for graph in cuesta.report().graphs)

@@ -27,14 +27,14 @@ _NOT_COMPILED = {
 }
 
 
-def core_overloads() -> Iterator[OpOverload]:
-    """Every ATen overload that torch tags as core."""
+def overloads(tag: torch.Tag) -> Iterator[OpOverload]:
+    """Every ATen overload that torch has tagged so."""
     for name in all_op_names():
         namespace, _, rest = name.partition("::")
         packet, _, overload = rest.partition(".")
         if namespace == "aten" and hasattr(torch.ops.aten, packet):
             op = getattr(getattr(torch.ops.aten, packet), overload or "default", None)
-            if op is not None and torch.Tag.core in op.tags:
+            if op is not None and tag in op.tags:
                 yield op
 
 
@@ -55,7 +55,7 @@ def why_not(op: OpOverload) -> str | None:
 
 def core_section() -> str:
     """The section of docs/op_coverage.md about the core overloads."""
-    every = list(core_overloads())
+    every = list(overloads(torch.Tag.core))
     called: defaultdict[str, list[str]] = defaultdict(list)
     for op in every:
         if not is_compiled(op):
