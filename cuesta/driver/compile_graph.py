@@ -81,10 +81,11 @@ def compile_aten_graph(
             return watched(gm, example_inputs, kind, options, lambda: compile_graph(gm, request))
         if options.freezing:
             from cuesta.driver.freezing.freeze import freeze_if_possible
+            from cuesta.driver.freezing.frozen_arguments import bind as bind_frozen
 
             frozen, text = freeze_if_possible(gm, kind, options, request.static, keep is not Keeping.NOTHING)
             boxed = compile_graph(gm, replace(request, frozen=text))
-            return boxed if frozen is None else frozen.bind(boxed)
+            return bind_frozen(frozen, boxed) if frozen else boxed
         return compile_graph(gm, request)
 
 
