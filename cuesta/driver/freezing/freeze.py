@@ -59,9 +59,8 @@ def freeze_if_possible(
     gm.graph.eliminate_dead_code()
     gm.recompile()
     count = {"packed into panels": panels, "packed by MKL": len(products) - panels}
-    texts = (
-        [f"weights of matrix products: {', '.join(f'{n} {how}' for how, n in count.items() if n)}"] if products else []
-    )
+    packed = ", ".join(f"{n} {how}" for how, n in count.items() if n)
+    texts = [f"weights of matrix products: {packed}"] if products else []
     if convolutions:
         texts.append(f"weights of convolutions: {len(convolutions)} packed by oneDNN")
     return convolutions + products, "; ".join(texts)
