@@ -29,6 +29,6 @@ def zeros_of(module: ir.Module) -> tuple[str, ...]:
     return tuple(a.value for a in attributes[ZEROS]) if ZEROS in attributes else ()
 
 
-def known_sizes(module: ir.Module) -> AbstractContextManager[None]:
+def known_sizes(module: ir.Module) -> AbstractContextManager[object]:
     """A context in which sizes are computed and compared with what is known of the module's sizes."""
     return follow(rules(zeros_of(module)))

@@ -14,7 +14,7 @@ from cuesta.torch_private.configs import compile_backward_at_once, repro_after
 with held_back():  # half a thousand modules, most of them torch's
     from cuesta.driver.autotune import machine_trial
     from cuesta.driver.cache.output_code import Keeping, keeping, kept_by_torch, serialisable
-    from cuesta.driver.compile_graph import compile_aten_graph, run_in_python
+    from cuesta.driver.compile_graph import Request, compile_aten_graph, run_in_python
     from cuesta.driver.dump.logs import observer
     from cuesta.driver.memory.step_memory import StepMemory, at_once
     from cuesta.driver.shared_arguments import guard_shared_memory
@@ -51,7 +51,7 @@ def compile_fx_graph(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **
     def compiler(kind: str) -> Callable[..., Any]:
         if fake:
             why = "its arguments are fake tensors"
-            return lambda graph, _: run_in_python(graph, kind, options, why)
+            return lambda graph, _: run_in_python(graph, Request(kind, options), why)
         compile = functools.partial(compile_aten_graph, kind=kind, memory=memory, keep=keep)
         return compile if keep is Keeping.NOTHING else serialisable(compile)
 

@@ -46,7 +46,7 @@ log = logging.getLogger("cuesta")
 
 
 @dataclass(frozen=True)
-class _Request:
+class Request:
     """How to compile a graph."""
 
     kind: str
@@ -74,21 +74,22 @@ def compile_aten_graph(
         refuse_saved(gm)
     donated = donated_arguments(gm) if kind == "backward" else []
     with memory.share(kind) as options:
-        request = _Request(kind, options, donated, static_arguments(gm, kind), keep)
+        request = Request(kind, options, donated, static_arguments(gm, kind), keep)
         if repro_after() == "aot":
             from cuesta.driver.dump.minifier import watched
 
             return watched(gm, example_inputs, kind, options, lambda: compile_graph(gm, request))
         if options.freezing:
             from cuesta.driver.freezing.freeze import freeze_if_possible
+            from cuesta.driver.freezing.frozen_arguments import bind as bind_frozen
 
             frozen, text = freeze_if_possible(gm, kind, options, request.static, keep is not Keeping.NOTHING)
             boxed = compile_graph(gm, replace(request, frozen=text))
-            return boxed if frozen is None else frozen.bind(boxed)
+            return bind_frozen(frozen, boxed) if frozen else boxed
         return compile_graph(gm, request)
 
 
-def compile_graph(gm: GraphModule, request: _Request) -> Boxed:
+def compile_graph(gm: GraphModule, request: Request) -> Boxed:
     """Compiles a graph as one program where that is possible; else in pieces, for each set of sizes, or op by op."""
     kind, options = request.kind, request.options
     ATEN.run(gm, options, tell_stage)
@@ -125,33 +126,33 @@ def compile_graph(gm: GraphModule, request: _Request) -> Boxed:
     return boxed
 
 
-def _in_pieces(gm: GraphModule, steps: dict[Node, str], request: _Request) -> Boxed:
+def _in_pieces(gm: GraphModule, steps: dict[Node, str], request: Request) -> Boxed:
     kind, options = request.kind, request.options
     refuse_unplanned(kind, options, "the graph is cut into pieces at steps in Python or at changes of the stream")
     if steps:
         compile_report.add(report_of_steps(steps, kind))
-    return in_pieces(gm, steps, lambda piece, name: compile_graph(piece, _Request(f"{kind}, {name}", options)))
+    return in_pieces(gm, steps, lambda piece, name: compile_graph(piece, Request(f"{kind}, {name}", options)))
 
 
-def _for_each_set(gm: GraphModule, request: _Request, reason: str) -> Boxed:
+def _for_each_set(gm: GraphModule, request: Request, reason: str) -> Boxed:
     """One program for each set of sizes of a graph with symbolic sizes."""
     sets = SetsOfSizes(reason)
     numbers = replace(request, keep=Keeping.NOTHING, sets=sets)
     return specialised(gm, sets, lambda traced: compile_graph(traced, numbers))
 
 
-def _without_program(gm: GraphModule, request: _Request, problem: CuestaError) -> Boxed:
+def _without_program(gm: GraphModule, request: Request, problem: CuestaError) -> Boxed:
     """Runs a graph for which no program was made: for each set of sizes if they are symbolic, else op by op."""
     expected = isinstance(problem, (Unsupported, DeviceError))
     told = str(problem) if expected else told_of(problem)
     if not is_symbolic(gm):
-        return run_in_python(gm, request.kind, request.options, str(problem), told, request.sets)
+        return run_in_python(gm, request, str(problem), told)
     level = logging.INFO if expected else logging.WARNING
     log.log(level, "the %s graph is compiled for each set of sizes: %s", request.kind, told)
     return _for_each_set(gm, request, str(problem))
 
 
-def _bound(made: MadeProgram, gm: GraphModule, request: _Request, report: GraphReport) -> Boxed:
+def _bound(made: MadeProgram, gm: GraphModule, request: Request, report: GraphReport) -> Boxed:
     """The boxed callable of a program. For a set of sizes that a symbolic program does not admit, it compiles another
     program, for that set alone."""
     steps = made.executable.metadata["steps"]
@@ -203,16 +204,9 @@ def report_of_steps(steps: dict[Node, str], kind: str) -> GraphReport:
     return GraphReport(f"{kind}, in pieces", aten_calls=calls)
 
 
-def run_in_python(
-    gm: GraphModule,
-    kind: str,
-    options: Options,
-    reason: str,
-    warning: str | None = None,
-    sets: SetsOfSizes | None = None,
-) -> Boxed:
+def run_in_python(gm: GraphModule, request: Request, reason: str, warning: str | None = None) -> Boxed:
     """Runs the graph op by op in Python; the report gets `reason`, the log gets `warning` (by default the reason)."""
-    refuse_unplanned(kind, options, f"the graph runs op by op ({reason})")
-    compile_report.add(GraphReport(kind, fallback=reason, sets=sets))
-    log.warning("the %s graph runs op by op: %s", kind, warning or reason)
+    refuse_unplanned(request.kind, request.options, f"the graph runs op by op ({reason})")
+    compile_report.add(GraphReport(request.kind, fallback=reason, sets=request.sets))
+    log.warning("the %s graph runs op by op: %s", request.kind, warning or reason)
     return op_by_op(gm)

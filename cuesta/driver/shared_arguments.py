@@ -42,16 +42,30 @@ def guard_shared_memory(
     AOTAutograd has just made `compiled` of `gm`, Dynamo's graph. A graph that writes no argument, or that has only one
     tensor, is called without a guard. A call raises InputError where its arguments alias and one has lost its memory.
     """
-    written = _written(len(example_inputs))
+    written = frozenset(_written(len(example_inputs)))
     tensors = [i for i, value in enumerate(example_inputs) if _has_address(value)]
     if len(tensors) < 2 or not any(i in written for i in tensors):
         return compiled
-    sharing = Sharing(example_inputs, tensors, written)
-    addresses, fitting = sharing.addresses, sharing.fitting
+
+    def pairs(arguments: Sequence[Any]) -> Iterator[tuple[int, int]]:
+        return pairs_written({i: arguments[i] for i in tensors}, written)
+
+    shared, addresses = frozenset(pairs(example_inputs)), _addresses(example_inputs, tensors)
+    #: addresses of arguments that share no more than those that the graph was compiled with
+    fitting: set[tuple[int, ...]] = set()
     warned = False
 
+    def is_as_compiled(arguments: Sequence[Any]) -> bool:
+        """Whether no two of these share memory that did not in the compile."""
+        if not shared.issuperset(pairs(arguments)):
+            return False
+        if len(fitting) >= _KEPT:
+            fitting.clear()
+        fitting.add(addresses(arguments))
+        return True
+
     def call(*arguments: Any) -> Any:
-        if addresses(arguments) in fitting or sharing.is_as_compiled(arguments):
+        if addresses(arguments) in fitting or is_as_compiled(arguments):
             return compiled(*arguments)
         nonlocal warned
         if not warned:
@@ -66,33 +80,6 @@ def guard_shared_memory(
         return gm(*arguments)
 
     return call
-
-
-class Sharing:
-    """Knows which arguments of a graph share memory with one that it writes, and checks whether a later call's share no
-    more."""
-
-    def __init__(self, arguments: Sequence[Any], tensors: Sequence[int], written: Collection[int]) -> None:
-        """`tensors` are the positions of the tensors among the arguments, at least two; `written` are those of written
-        arguments."""
-        self._tensors = tensors
-        self._written = frozenset(written)
-        self._compiled = frozenset(self._pairs(arguments))
-        self.addresses = _addresses(arguments, tensors)
-        #: addresses of arguments that share no more than those that the graph was compiled with
-        self.fitting: set[tuple[int, ...]] = set()
-
-    def is_as_compiled(self, arguments: Sequence[Any]) -> bool:
-        """Whether no two of these share memory that did not in the compile."""
-        if not self._compiled.issuperset(self._pairs(arguments)):
-            return False
-        if len(self.fitting) >= _KEPT:
-            self.fitting.clear()
-        self.fitting.add(self.addresses(arguments))
-        return True
-
-    def _pairs(self, arguments: Sequence[Any]) -> Iterator[tuple[int, int]]:
-        return pairs_written({i: arguments[i] for i in self._tensors}, self._written)
 
 
 def _addresses(arguments: Sequence[Any], tensors: Sequence[int]) -> Callable[[Sequence[Any]], tuple[int, ...]]:

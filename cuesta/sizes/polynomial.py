@@ -14,8 +14,8 @@ from __future__ import annotations
 import ast
 import functools
 import math
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
@@ -24,7 +24,7 @@ import torch
 
 from cuesta.errors import Undecided, Unsupported
 from cuesta.sizes.long_division import quotient, without
-from cuesta.sizes.rules import Rules, by_rules, current
+from cuesta.sizes.rules import Rules, bound, by_rules, current
 
 T = TypeVar("T")
 #: A size, stride or offset.
@@ -32,7 +32,7 @@ Number: TypeAlias = "int | Size"
 N = TypeVar("N", int, "int | Size")
 
 _HINTS: ContextVar[Mapping[str, int]] = ContextVar("hints", default={})  # noqa: B039  never written to
-_ASSUMED: ContextVar[dict[str, bool] | None] = ContextVar("assumed", default=None)
+_ASSUMED: ContextVar[dict[str, bool]] = ContextVar("assumed")
 #: The names of the classes, of sympy and of torch, from which a size may be converted.
 _COMPUTED = frozenset({"Add", "Mul", "Pow", "FloorDiv", "CleanDiv", "Mod", "PythonMod"})
 #: The hint of a symbol without one.
@@ -315,37 +315,26 @@ def _is_negative(size: Number) -> bool:
     """Whether the hints make the size negative; noted as an assumption, with which calls must agree."""
     if isinstance(size, int):
         return size < 0
-    noted = _ASSUMED.get()
+    noted = _ASSUMED.get(None)
     if noted is None:
         raise Undecided(f"the code branches on the sign of {size}, which depends on the call")
     return noted.setdefault(str(size), hint(size) < 0)
 
 
-@contextmanager
-def assumptions() -> Iterator[dict[str, bool]]:
+def assumptions() -> AbstractContextManager[dict[str, bool]]:
     """Within this context, hints decide comparisons of sizes. Yields size → whether it is negative, which calls must
     agree with."""
-    noted: dict[str, bool] = {}
-    token = _ASSUMED.set(noted)
-    try:
-        yield noted
-    finally:
-        _ASSUMED.reset(token)
+    return bound(_ASSUMED, {})
 
 
 def assumed() -> dict[str, bool]:
     """The assumptions noted so far; empty outside of `assumptions`."""
-    return dict(_ASSUMED.get() or {})
+    return dict(_ASSUMED.get({}))
 
 
-@contextmanager
-def hints(values: Mapping[str, int]) -> Iterator[None]:
+def hints(values: Mapping[str, int]) -> AbstractContextManager[Mapping[str, int]]:
     """Within this context, `hint` uses these values of symbols."""
-    token = _HINTS.set(values)
-    try:
-        yield
-    finally:
-        _HINTS.reset(token)
+    return bound(_HINTS, values)
 
 
 def hint(size: Number) -> int:

@@ -10,13 +10,14 @@ multiple x of y by `x // y * y` does not, so rules may form cycles.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from cuesta.sizes.long_division import without
 
+T = TypeVar("T")
 Monomial: TypeAlias = tuple[Any, ...]
 Polynomial: TypeAlias = Mapping[Monomial, int]
 
@@ -54,13 +55,18 @@ def current() -> Rules:
 
 
 @contextmanager
-def follow(rules: Iterable[Rule]) -> Iterator[None]:
-    """Within this context `by_rules` applies these rules."""
-    token = _RULES.set(tuple(rules))
+def bound(variable: ContextVar[T], value: T) -> Iterator[T]:
+    """Within this context the variable has this value."""
+    token = variable.set(value)
     try:
-        yield
+        yield value
     finally:
-        _RULES.reset(token)
+        variable.reset(token)
+
+
+def follow(rules: Iterable[Rule]) -> AbstractContextManager[Rules]:
+    """Within this context `by_rules` applies these rules."""
+    return bound(_RULES, tuple(rules))
 
 
 def by_rules(polynomial: Polynomial) -> Polynomial:

@@ -56,37 +56,27 @@ def classify(node: Node, user: Node, length: Any, keys: Any) -> str | None:
     mask = values[node]
     if not isinstance(mask, All) or len(shape) < 2:
         return None
-    bounds = _Bounds(shape)
-    open_sums = {s for s in mask.sums if not bounds.is_positive(s)}
+    open_sums = {s for s in mask.sums if not _is_positive(s, shape)}
     if not open_sums:
         return "all"
     lower = Sum((*[0] * (len(shape) - 2), 1, -1), 0)
     return "causal" if open_sums == {lower} and list(shape[-2:]) == sizes and sizes[0] == sizes[1] else None
 
 
-class _Bounds:
-    """The positions in a tensor with elements: along each dim from 0 to its size - 1."""
-
-    def __init__(self, shape: Sequence[Number]) -> None:
-        self.shape = shape
-
-    def is_positive(self, value: Sum) -> bool:
-        """Whether `value` is known to be at least 0 at every position."""
-        least = value.rest
-        for factor, size in zip(value.factors, self.shape, strict=True):
-            if not isinstance(factor, int):
-                return False
-            least += factor * (size - 1) if factor < 0 else 0
-        return self._is_positive(least)
-
-    def _is_positive(self, size: Number) -> bool:
-        """Whether `size` is known to be at least 0. All sizes are at least 1 here: if all terms but the number have
-        positive factors, the value where all sizes are 1 is the least."""
-        if not isinstance(size, Size):
-            return size >= 0
-        own = {str(n) for n in self.shape if isinstance(n, Size) and n.is_symbol}
-        grows = all(factor > 0 and own.issuperset(term) for term, factor in size.terms if term)
-        return grows and sum(factor for _, factor in size.terms) >= 0
+def _is_positive(value: Sum, shape: Sequence[Number]) -> bool:
+    """Whether `value` is known to be at least 0 at every position in a tensor of this shape that has elements."""
+    least = value.rest
+    for factor, size in zip(value.factors, shape, strict=True):
+        if not isinstance(factor, int):
+            return False
+        least += factor * (size - 1) if factor < 0 else 0
+    if not isinstance(least, Size):
+        return least >= 0
+    # All sizes are at least 1: if all terms but the number have positive factors, the value where all sizes are 1 is
+    # the least.
+    own = {str(n) for n in shape if isinstance(n, Size) and n.is_symbol}
+    grows = all(factor > 0 and own.issuperset(term) for term, factor in least.terms if term)
+    return grows and sum(factor for _, factor in least.terms) >= 0
 
 
 def _shape(node: Any) -> tuple[Number, ...]:
@@ -284,12 +274,11 @@ def _gathered(node: Any, x: Any, places: Sequence[Sum]) -> Value | None:
     if not isinstance(x, Sum) or len(places) != len(source):
         return None
     total = Sum((0,) * len(shape), x.rest)
-    bounds = _Bounds(shape)
     for factor, place, size in zip(x.factors, places, source, strict=True):
-        if not bounds.is_positive(place):
+        if not _is_positive(place, shape):
             return None
         below = Sum(tuple(-f for f in place.factors), size - 1 - place.rest)
-        if not bounds.is_positive(below):
+        if not _is_positive(below, shape):
             return None
         total = _plus(total, Sum(tuple(factor * f for f in place.factors), factor * place.rest))
     return total

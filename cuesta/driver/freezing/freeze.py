@@ -12,16 +12,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from torch.fx import Node
 
 from cuesta.driver.autotune import machine_trial
-from cuesta.driver.calling import Boxed
 from cuesta.driver.freezing import packed_products
-from cuesta.driver.freezing.frozen_arguments import FrozenArgument, add_argument, bind
+from cuesta.driver.freezing.frozen_arguments import FrozenArgument, add_argument
 from cuesta.driver.freezing.frozen_convolutions import freeze_convolutions
 from cuesta.options import Options
 from cuesta.policy.product_kinds import KINDS, LIBRARY, kind_of
@@ -36,48 +34,20 @@ _PRODUCTS = (_ATEN.mm.default, _ATEN.addmm.default)
 _FEWEST_ROWS, _FEWEST_ELEMENTS = 65, 1 << 16
 
 
-@dataclass(frozen=True)
-class FrozenWeights:
-    """The packed weights of a graph."""
-
-    arguments: list[FrozenArgument]
-    #: how many of the arguments are for products, and how many of these are panels
-    products: int
-    panels: int
-
-    def text(self) -> str:
-        """The text for the report."""
-        count = {"packed into panels": self.panels, "packed by MKL": self.products - self.panels}
-        products = ", ".join(f"{n} {how}" for how, n in count.items() if n)
-        texts = [f"weights of matrix products: {products}"] if products else []
-        if convolutions := len(self.arguments) - self.products:
-            texts.append(f"weights of convolutions: {convolutions} packed by oneDNN")
-        return "; ".join(texts)
-
-    def bind(self, boxed: Boxed) -> Boxed:
-        """The graph's call without the packed arguments, which are the last ones."""
-        return bind(self.arguments, boxed)
-
-
 def freeze_if_possible(
     gm: torch.fx.GraphModule, kind: str, options: Options, static: Sequence[int], kept_by_torch: bool
-) -> tuple[FrozenWeights | None, str]:
-    """The result of `freeze`, or None where it does not apply, and the text for the report."""
+) -> tuple[list[FrozenArgument], str]:
+    """Rewrites the products and convolutions of an inference graph to take packed weights. Returns the weights, which
+    are new last arguments of the graph, and the text for the report. `static` are the positions of parameters and
+    buffers."""
     if kind != "inference":
-        return None, "nothing: the weights of a training graph change"
+        return [], "nothing: the weights of a training graph change"
     if options.target not in (None, CPU):
-        return None, f"nothing: weights are packed for target cpu, not for {options.target}"
+        return [], f"nothing: weights are packed for target cpu, not for {options.target}"
     if options.bitwise_eager:
-        return None, "nothing: bitwise_eager is on, and packed weights give other bits than eager's"
+        return [], "nothing: bitwise_eager is on, and packed weights give other bits than eager's"
     if kept_by_torch:
-        return None, "nothing: torch keeps this program for processes with other weights"
-    found = freeze(gm, static, options)
-    return found, found.text() if found is not None else "nothing: no f32 weight is worth packing"
-
-
-def freeze(gm: torch.fx.GraphModule, static: Sequence[int], options: Options) -> FrozenWeights | None:
-    """Rewrites the products and convolutions of an inference graph to take packed weights; None if there are none to
-    pack. `static` are the positions of parameters and buffers."""
+        return [], "nothing: torch keeps this program for processes with other weights"
     placeholders = [node for node in gm.graph.nodes if node.op == "placeholder"]
     written = {n.args[0] for n in gm.graph.nodes if n.target is _ATEN.copy_.default}
     positions = {placeholders[i]: i for i in static if placeholders[i] not in written}
@@ -85,10 +55,15 @@ def freeze(gm: torch.fx.GraphModule, static: Sequence[int], options: Options) ->
     convolutions = freeze_convolutions(gm, positions, products=kind_of(False, True) in library)
     products, panels = _freeze_products(gm, positions, options, library)
     if not products and not convolutions:
-        return None
+        return [], "nothing: no f32 weight is worth packing"
     gm.graph.eliminate_dead_code()
     gm.recompile()
-    return FrozenWeights(convolutions + products, len(products), panels)
+    count = {"packed into panels": panels, "packed by MKL": len(products) - panels}
+    packed = ", ".join(f"{n} {how}" for how, n in count.items() if n)
+    texts = [f"weights of matrix products: {packed}"] if products else []
+    if convolutions:
+        texts.append(f"weights of convolutions: {len(convolutions)} packed by oneDNN")
+    return convolutions + products, "; ".join(texts)
 
 
 def _freeze_products(

@@ -82,20 +82,12 @@ _ELEMENTWISE: dict[str, Callable[..., Array]] = {
     "arith.uitofp": unsigned,
     "arith.sitofp": signed,
     "arith.index_cast": signed,
+    **{f"math.{f.__name__}": f for f in (np.ceil, np.cos, np.exp, np.exp2, np.floor, np.log, np.log2, np.sin, np.sqrt)},
     "math.absf": np.abs,
     "math.absi": np.abs,
-    "math.ceil": np.ceil,
-    "math.cos": np.cos,
     "math.erf": by_torch(torch.erf),
-    "math.exp": np.exp,
-    "math.exp2": np.exp2,
-    "math.floor": np.floor,
     "math.fma": fused_multiply_add,
-    "math.log": np.log,
-    "math.log2": np.log2,
     "math.rsqrt": lambda x: 1 / np.sqrt(x),
-    "math.sin": np.sin,
-    "math.sqrt": np.sqrt,
 }
 
 for _name, _compute in _ELEMENTWISE.items():

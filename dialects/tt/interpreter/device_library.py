@@ -22,8 +22,13 @@ def _round_half_away(x: Array) -> Array:
     return np.where(np.abs(x - below) >= 0.5, below + np.copysign(1, x), below).astype(x.dtype)
 
 
+#: Functions that numpy has under the same name.
+_NUMPYS = """
+    abs cbrt ceil copysign cos cosh exp exp2 expm1 floor fmax fmin fmod hypot log log10 log1p log2 rint sin
+    sinh sqrt tan tanh trunc
+"""
 _FUNCTIONS: dict[str, Callable[..., Array]] = {
-    "abs": np.abs,
+    **{name: getattr(np, name) for name in _NUMPYS.split()},
     "acos": np.arccos,
     "acosh": np.arccosh,
     "asin": np.arcsin,
@@ -31,46 +36,22 @@ _FUNCTIONS: dict[str, Callable[..., Array]] = {
     "atan": np.arctan,
     "atan2": np.arctan2,
     "atanh": np.arctanh,
-    "cbrt": np.cbrt,
-    "ceil": np.ceil,
-    "copysign": np.copysign,
-    "cos": np.cos,
-    "cosh": np.cosh,
     "cospi": lambda x: np.cos(np.pi * np.fmod(x, 2)),
     "erf": by_torch(torch.erf),
     "erfc": by_torch(torch.erfc),
     "erfcx": by_torch(torch.special.erfcx),
     "erfinv": by_torch(torch.erfinv),
-    "exp": np.exp,
-    "exp2": np.exp2,
-    "expm1": np.expm1,
     "fabs": np.abs,
-    "floor": np.floor,
     "fma": fused_multiply_add,
-    "fmax": np.fmax,
-    "fmin": np.fmin,
-    "fmod": np.fmod,
-    "hypot": np.hypot,
     "lgamma": by_torch(torch.lgamma),
-    "log": np.log,
-    "log10": np.log10,
-    "log1p": np.log1p,
-    "log2": np.log2,
     "nearbyint": np.rint,
     "ncdfinv": by_torch(torch.special.ndtri),
     "normcdf": by_torch(torch.special.ndtr),
     "pow": np.power,
     "rcbrt": lambda x: 1 / np.cbrt(x),
-    "rint": np.rint,
     "round": _round_half_away,
     "rsqrt": lambda x: 1 / np.sqrt(x),
-    "sin": np.sin,
-    "sinh": np.sinh,
     "sinpi": lambda x: np.sin(np.pi * np.fmod(x, 2)),
-    "sqrt": np.sqrt,
-    "tan": np.tan,
-    "tanh": np.tanh,
-    "trunc": np.trunc,
 }
 
 
