@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from cuesta._mlir import ir
 from cuesta.dialects import aten, host, kernel_attention, kernel_scatter, tt
 from cuesta.dialects.cuesta import VERIFIERS, Cuesta
-from cuesta.dialects.known_sizes import known_sizes
 from cuesta.dialects.open_op import OPEN_OPS
+from cuesta.dialects.top_module import known_sizes
 from cuesta.errors import VerifyError
 
 __all__ = [

@@ -24,9 +24,9 @@ from cuesta.dialects import types
 from cuesta.dialects.cuesta import pointwise
 from cuesta.dialects.fields import int_array, int_attr
 from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.graph_function import DONATED, MUTATES, OFFSET, STORAGE, STRIDES
 from cuesta.dialects.host.aten_abi import PACKED
-from cuesta.dialects.known_sizes import mark_zeros
-from cuesta.dialects.module_target import DEVICE, mark_module
+from cuesta.dialects.top_module import DEVICE, mark_module, mark_zeros
 from cuesta.errors import Undecided, Unsupported, WrongElementType
 from cuesta.frontend.aten.pointwise import import_row
 from cuesta.frontend.call import Call
@@ -293,7 +293,7 @@ class _Importer:
         )
         function.attributes["res_attrs"] = _stride_attributes(strides, storages, shared_offsets(returned, places))
         if mutates:
-            function.attributes["cuesta.mutates"] = int_array([tensors.index(i) for i in mutates])
+            MUTATES.put(function, [tensors.index(i) for i in mutates])
         names = [str(n.target) for n in held]
         return ImportedGraph(module, Convention(outputs, tensors, names, self.sources))
 
@@ -373,13 +373,13 @@ def _stride_attributes(
     donated: Collection[int] = (),
     foreign: Mapping[int, torch.device] = MappingProxyType({}),
 ) -> ir.ArrayAttr:
-    entries: list[dict[str, ir.Attribute]] = [{"cuesta.strides": int_array(s)} for s in strides]
+    entries: list[dict[str, ir.Attribute]] = [STRIDES.entry([number(n) for n in s]) for s in strides]
     for entry, storage in zip(entries, storages, strict=False):
-        entry["cuesta.storage"] = int_attr(storage)
+        entry.update(STORAGE.entry(storage))
     for i, offset in offsets.items():
-        entries[i]["cuesta.offset"] = int_array([number(offset)])
+        entries[i].update(OFFSET.entry([number(offset)]))
     for i in donated:
-        entries[i]["cuesta.donated"] = ir.UnitAttr.get()
+        entries[i].update(DONATED.entry(True))
     for i, device in foreign.items():
-        entries[i][DEVICE] = ir.StringAttr.get(str(device))
+        entries[i].update(DEVICE.entry(str(device)))
     return ir.ArrayAttr.get([ir.DictAttr.get(entry) for entry in entries])

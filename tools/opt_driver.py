@@ -10,8 +10,8 @@ from typing import Any, TextIO
 
 from cuesta._mlir import ir
 from cuesta.dialects import problem_of, walk
-from cuesta.dialects.known_sizes import known_sizes
 from cuesta.dialects.open_op import OPEN_OPS
+from cuesta.dialects.top_module import known_sizes
 from cuesta.errors import CuestaError
 from cuesta.passes.infra.diagnostics import Diagnostic
 from cuesta.passes.infra.pipeline import Listener, Step, run_step

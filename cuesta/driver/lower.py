@@ -14,8 +14,7 @@ import cuesta.dialects as dialects
 from cuesta._mlir import ir
 from cuesta.cache import open_cache
 from cuesta.dialects.fields import numbers
-from cuesta.dialects.known_sizes import known_sizes, zeros_of
-from cuesta.dialects.module_target import mark_module, target_of
+from cuesta.dialects.top_module import known_sizes, mark_module, target_of, zeros_of
 from cuesta.driver.autotune.kernel_traffic import kernel_functions, launch_bytes
 from cuesta.driver.dump.logs import tell_stage
 from cuesta.driver.dump.reproducer import LoweringFailed, as_text

@@ -207,7 +207,7 @@ def _may_be_late(program: Mapping[str, Any]) -> bool:
 
 def _imported(wanted: Wanted) -> ImportedGraph:
     """Imports the graph with its current marks into the current MLIR context. Raises Unsupported."""
-    from cuesta.dialects.module_products import mark_products
+    from cuesta.dialects.top_module import mark_products
     from cuesta.frontend.importer import import_graph
 
     graph = import_graph(wanted.gm, wanted.donated, wanted.target, wanted.device)

@@ -25,7 +25,7 @@ def plan(
     donates). Raises Unsupported, DeviceError or another CompileError as compiling does, and MemoryLimitError.
     """
     from cuesta.dialects import make_context
-    from cuesta.dialects.module_products import mark_products
+    from cuesta.dialects.top_module import mark_products
     from cuesta.driver.lower import Lowering
     from cuesta.driver.stage_pipelines import PLANNING
     from cuesta.frontend.importer import import_graph

@@ -10,7 +10,7 @@ import torch
 
 from cuesta._mlir import ir
 from cuesta.dialects.graph_builder import GraphBuilder, Value
-from cuesta.dialects.module_target import on_cpu
+from cuesta.dialects.top_module import on_cpu
 from cuesta.dialects.types import SPELLING, shape_of, spelling_of, torch_dtype
 from cuesta.frontend.aten.pointwise import by_number, in_opmath, operand
 from cuesta.frontend.call import Call

@@ -13,7 +13,7 @@ from cuesta._mlir import ir
 from cuesta.dialects.cuesta import reduction
 from cuesta.dialects.fields import int_attr
 from cuesta.dialects.graph_builder import GraphBuilder, Value
-from cuesta.dialects.module_target import on_cpu
+from cuesta.dialects.top_module import on_cpu
 from cuesta.dialects.types import SPELLING, element, opmath, shape_of, spelling_of
 from cuesta.frontend.aten.pointwise import joined
 from cuesta.frontend.aten.positions import index_into, write_at

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 
 from cuesta.dialects.graph_builder import GraphBuilder, Value
-from cuesta.dialects.module_target import on_cpu
+from cuesta.dialects.top_module import on_cpu
 from cuesta.dialects.types import opmath, shape_of, spelling_of
 from cuesta.frontend.aten.expressions import Expression, where
 from cuesta.frontend.aten.pooling import MOST_PLACES, beats, pool_rank

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cuesta.dialects.graph_builder import GraphBuilder, Value
-from cuesta.dialects.module_target import on_cpu
+from cuesta.dialects.top_module import on_cpu
 from cuesta.dialects.types import opmath, shape_of, spelling_of
 from cuesta.frontend.aten.expressions import Expression, Operand, where
 from cuesta.frontend.aten.positions import index_into, write_at

@@ -16,7 +16,7 @@ from cuesta.dialects.cuesta import scatter as scatter_op
 from cuesta.dialects.fields import int_array
 from cuesta.dialects.graph_builder import GraphBuilder, Value
 from cuesta.dialects.kernel_scatter import atomic_of
-from cuesta.dialects.module_target import on_cpu
+from cuesta.dialects.top_module import on_cpu
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.frontend.rules import Decline
 

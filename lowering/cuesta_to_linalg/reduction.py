@@ -13,8 +13,8 @@ from cuesta._mlir import arith, ir, linalg, math
 from cuesta.dialects import types
 from cuesta.dialects.cuesta import reduction
 from cuesta.dialects.fields import ints
-from cuesta.dialects.module_target import on_cpu
 from cuesta.dialects.scalar import Scalar, Value
+from cuesta.dialects.top_module import on_cpu
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.lowering.cuesta_to_linalg.builder import Access, LinalgBuilder
 from cuesta.lowering.cuesta_to_linalg.rules import lowers

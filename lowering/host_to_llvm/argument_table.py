@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from cuesta.dialects.donated import donated_arguments
+from cuesta.dialects.graph_function import donated_arguments
 from cuesta.lowering.host_to_llvm.argument_step import WRITTEN
 from cuesta.lowering.host_to_llvm.layout import HostLayout, Metadata, Value
 from cuesta.lowering.host_to_llvm.steps import FAST_TO_COMPILE, PTR, at

@@ -6,8 +6,8 @@ import re
 from typing import Any, Literal, TypeAlias
 
 from cuesta._mlir import ir
-from cuesta.dialects.donated import donated_arguments
 from cuesta.dialects.fields import ints, numbers
+from cuesta.dialects.graph_function import donated_arguments
 from cuesta.dialects.host.operands import ACCESSES, Region, memory_of, name_of, operands_of
 from cuesta.dialects.kernel_module import launched_kernels
 from cuesta.dialects.types import byte_size, memref_shape

@@ -29,10 +29,11 @@ import torch
 
 from cuesta._mlir import func, ir
 from cuesta.dialects.fields import number_of, numbers
+from cuesta.dialects.graph_function import argument_attributes
 from cuesta.dialects.host import base_of
 from cuesta.dialects.host.operands import CHECKED, EXTENTS
 from cuesta.dialects.kernel_module import conditions, launch_parameters, launched_kernels
-from cuesta.dialects.module_target import DEVICE, device_of, target_of
+from cuesta.dialects.top_module import DEVICE, device_of, target_of
 from cuesta.dialects.types import memref_shape, spelled
 from cuesta.runtime.dtypes import DTYPES
 from cuesta.sizes import Number
@@ -201,9 +202,9 @@ def read_host(function: func.FuncOp) -> HostLayout:
     layout = HostLayout(function, target=target_of(module), device=device_of(module), checked=checked)
     for i, argument in enumerate(layout.block.arguments):
         _add_base(layout, argument, Root(False, i))
-        attributes = function.attributes["arg_attrs"][i] if "arg_attrs" in function.attributes else {}
-        if DEVICE in attributes:
-            layout.devices[argument] = torch.device(attributes[DEVICE].value)
+        device = DEVICE.find_in(argument_attributes(function)[i])
+        if device is not None:
+            layout.devices[argument] = torch.device(device)
     returns = _returned_bases(layout)
     for op in layout.operations:
         match op.name:

@@ -15,8 +15,8 @@ from typing import TypeAlias
 from cuesta._mlir import func, ir, linalg
 from cuesta.dialects import host, types
 from cuesta.dialects.affine_maps import projection, squeeze
-from cuesta.dialects.donated import donated_arguments
 from cuesta.dialects.fields import int_attr, ints, numbers
+from cuesta.dialects.graph_function import donated_arguments
 from cuesta.dialects.kernel_attention import is_attention
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.passes.analysis.aliases import alias_root

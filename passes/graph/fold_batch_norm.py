@@ -18,7 +18,7 @@ from typing import TypeAlias
 
 from cuesta._mlir import ir
 from cuesta.dialects.graph_builder import GraphBuilder
-from cuesta.dialects.module_target import target_of
+from cuesta.dialects.top_module import target_of
 from cuesta.dialects.types import opmath, shape_of, spelling_of
 from cuesta.passes.analysis.match import only_user, wide
 from cuesta.passes.infra.graph_rewrite import erase_dead, functions, named, remark, replace

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 import torch
 
 from cuesta._mlir import ir
-from cuesta.dialects.module_products import PRODUCTS
-from cuesta.dialects.module_target import DEVICE, TARGET, mark_module, target_of
+from cuesta.dialects.top_module import DEVICE, PRODUCTS, TARGET, mark_module, target_of
 from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.targets import parse_target
 
@@ -29,8 +28,6 @@ class SetTarget(Pass):
         target = parse_target(self.target)
         if target_of(module) == target:
             return
-        attributes = module.operation.attributes
-        for name in (TARGET, DEVICE, PRODUCTS):
-            if name in attributes:
-                del attributes[name]
+        for field in (TARGET, DEVICE, PRODUCTS):
+            field.drop(module.operation)
         mark_module(module, target, torch.device(target.device_type))

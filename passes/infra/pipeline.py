@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from cuesta._mlir import PassManager, ir
-from cuesta.dialects.known_sizes import known_sizes
+from cuesta.dialects.top_module import known_sizes
 from cuesta.errors import CuestaError, PassFailed, PipelineError, VerifyError
 from cuesta.passes.infra.diagnostics import Diagnostic
 from cuesta.passes.infra.pipeline_text import Item, error_at, parse_text, split_options

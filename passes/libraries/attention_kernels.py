@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from cuesta._mlir import ir
 from cuesta.dialects.cuesta.attention import AnyAttention
 from cuesta.dialects.kernel_attention import LANES, ROWS, AttentionTile
-from cuesta.dialects.module_products import measured_products
+from cuesta.dialects.top_module import measured_products
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.passes.infra.graph_rewrite import functions
 from cuesta.policy.product_kinds import KERNEL

@@ -18,8 +18,8 @@ from cuesta._mlir import ir
 from cuesta.dialects.cuesta.contraction import convolution_arguments
 from cuesta.dialects.fields import numbers
 from cuesta.dialects.graph_builder import GraphBuilder
-from cuesta.dialects.module_target import target_of
 from cuesta.dialects.product import PACKED, PRODUCT
+from cuesta.dialects.top_module import target_of
 from cuesta.dialects.types import row_major, shape_of, spelling_of
 from cuesta.passes.graph.hoist_reshapes import POINTWISE
 from cuesta.passes.infra.graph_rewrite import Rule, functions, rewrite_ops, users

@@ -26,7 +26,7 @@ from cuesta._mlir import func, ir
 from cuesta.dialects.cuesta.contraction import convolution_arguments
 from cuesta.dialects.fields import int_array, numbers
 from cuesta.dialects.host.packed_convolutions import PACKED_CONVOLUTIONS
-from cuesta.dialects.module_target import target_of
+from cuesta.dialects.top_module import target_of
 from cuesta.dialects.types import shape_of
 from cuesta.passes.analysis.memory_order import MemoryOrder
 from cuesta.passes.infra.graph_rewrite import functions

@@ -11,7 +11,7 @@ from typing import Any
 from cuesta._mlir import ir
 from cuesta.dialects.aten import decode_call
 from cuesta.dialects.fields import ints
-from cuesta.dialects.module_target import target_of
+from cuesta.dialects.top_module import target_of
 from cuesta.dialects.types import shape_of
 from cuesta.options import EAGERS_BITS
 from cuesta.passes.analysis.memory_order import MemoryOrder

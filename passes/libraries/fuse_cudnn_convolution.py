@@ -17,7 +17,7 @@ from cuesta._mlir import ir
 from cuesta.dialects.cuesta.contraction import convolution_arguments
 from cuesta.dialects.fields import numbers
 from cuesta.dialects.graph_builder import GraphBuilder
-from cuesta.dialects.module_target import target_of
+from cuesta.dialects.top_module import target_of
 from cuesta.dialects.types import opmath, row_major, shape_of, spelling_of
 from cuesta.passes.analysis.match import maker, only_user, wide
 from cuesta.passes.infra.graph_rewrite import erase_dead, remark, rewrite_ops

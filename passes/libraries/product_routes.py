@@ -25,9 +25,8 @@ from cuesta.dialects.cuesta.contraction import MatMul
 from cuesta.dialects.cuesta.views import VIEWS
 from cuesta.dialects.fields import ints
 from cuesta.dialects.graph_builder import GraphBuilder
-from cuesta.dialects.module_products import measured_products
-from cuesta.dialects.module_target import target_of
 from cuesta.dialects.product import PRECISION, PRODUCT
+from cuesta.dialects.top_module import measured_products, target_of
 from cuesta.dialects.types import byte_size, opmath, shape_of, spelling_of, static_shape, tensor
 from cuesta.passes.analysis.match import maker
 from cuesta.passes.analysis.memory_order import MemoryOrder

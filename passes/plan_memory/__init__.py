@@ -28,8 +28,8 @@ from dataclasses import dataclass
 
 from cuesta._mlir import func, ir
 from cuesta.dialects import host
-from cuesta.dialects.donated import donated_arguments
 from cuesta.dialects.fields import int_array, int_attr
+from cuesta.dialects.graph_function import donated_arguments
 from cuesta.dialects.types import memref
 from cuesta.passes.infra.graph_rewrite import functions
 from cuesta.passes.infra.registry import Pass, register_pass

@@ -12,7 +12,7 @@ import torch
 
 from cuesta._mlir import ir
 from cuesta.dialects.aten import decode_call
-from cuesta.dialects.module_target import target_of
+from cuesta.dialects.top_module import target_of
 from cuesta.dialects.types import memref_shape
 from cuesta.passes.plan_memory.lifetimes import byte_count, element_bytes
 from cuesta.sizes import hint

@@ -16,7 +16,7 @@ from cuesta._mlir import func, ir
 from cuesta.dialects import walk
 from cuesta.dialects.fields import int_array, numbers
 from cuesta.dialects.kernel_module import kernel_modules
-from cuesta.dialects.module_target import DEVICE, TARGET
+from cuesta.dialects.top_module import DEVICE, TARGET
 from cuesta.dialects.types import row_major, shape_of, torch_dtype
 from cuesta.errors import CompileError
 from cuesta.passes.analysis.memory_order import MemoryOrder
@@ -50,9 +50,9 @@ def gemm(op: ir.Operation, route: str) -> tuple[ir.Module, str]:
     level."""
     parent = op.operation.parent.parent.operation
     module = ir.Module.parse(program_text(cluster(op), MemoryOrder()))
-    for name in (TARGET, DEVICE):
-        if name in parent.attributes:
-            module.operation.attributes[name] = parent.attributes[name]
+    for field in (TARGET, DEVICE):
+        if (value := field.find(parent)) is not None:
+            field.put(module.operation, value)
     for copy in walk(module.operation):
         if copy.name in PRODUCTS:
             copy.attributes[ROUTE] = ir.StringAttr.get(route)

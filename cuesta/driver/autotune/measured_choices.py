@@ -15,7 +15,7 @@ import torch
 
 from cuesta._mlir import ir
 from cuesta.cache import open_cache
-from cuesta.dialects.module_target import target_of
+from cuesta.dialects.top_module import target_of
 from cuesta.driver.autotune import candidate_programs
 from cuesta.driver.autotune.choice_store import Choice, choice_key, keep, remembered
 from cuesta.driver.autotune.stopwatch import GpuStopwatch, Stopwatch

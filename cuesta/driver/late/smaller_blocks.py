@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from cuesta._mlir import ir
 from cuesta.dialects.kernel_module import kernel_modules
-from cuesta.dialects.module_target import target_of
+from cuesta.dialects.top_module import target_of
 from cuesta.lowering.tt_to_binary.making import Smaller
 from cuesta.passes.infra.graph_rewrite import functions
 from cuesta.passes.infra.pipeline import Pipeline

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from cuesta._mlir import func, ir
-from cuesta.dialects.donated import donated_arguments
+from cuesta.dialects.graph_function import donated_arguments
 from cuesta.driver.dump.reproducer import as_bytecode
 from cuesta.errors import MemoryLimitError
 from cuesta.passes.infra.graph_rewrite import functions

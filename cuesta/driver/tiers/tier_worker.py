@@ -42,7 +42,7 @@ def answer_to(head: dict[str, Any], module: bytes) -> tuple[dict[str, Any], byte
 
     from cuesta._mlir import ir
     from cuesta.dialects import make_context
-    from cuesta.dialects.module_products import mark_products
+    from cuesta.dialects.top_module import mark_products
     from cuesta.driver.autotune.machine_trial import decide_kinds
     from cuesta.driver.lower import lower_module
     from cuesta.sizes import assumptions

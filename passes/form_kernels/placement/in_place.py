@@ -18,7 +18,7 @@ from typing import TypeAlias
 
 from cuesta._mlir import func, ir
 from cuesta.dialects.cuesta.views import VIEWS
-from cuesta.dialects.donated import donated_arguments
+from cuesta.dialects.graph_function import donated_arguments
 from cuesta.dialects.types import byte_size, memref_shape, shape_of, spelling_of
 from cuesta.passes.analysis.aliases import alias_root
 from cuesta.passes.form_kernels.fusion.grouping import Group

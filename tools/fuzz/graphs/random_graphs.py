@@ -11,7 +11,7 @@ from cuesta._mlir import func, ir
 from cuesta.dialects import make_context, types
 from cuesta.dialects.cuesta import pointwise
 from cuesta.dialects.fields import int_array, int_attr
-from cuesta.dialects.module_target import mark_module
+from cuesta.dialects.top_module import mark_module
 from cuesta.dialects.types import spelling_of, static_shape
 from cuesta.targets import CPU, Target
 from cuesta.tools.fuzz.graphs.graph_maker import LARGEST, SPELLINGS, GraphMaker, Value

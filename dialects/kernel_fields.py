@@ -1,0 +1,46 @@
+"""Names the attributes of kernels and of the ops in them, as fields.
+
+    func.func @gelu(…) attributes {cuesta.sizes = [256, 768], cuesta.parallel = [0, 1], cuesta.blocks = [1, 1024], …}
+
+A *class* is a loop of the kernel; its number is its position in `SIZES`.
+"""
+
+from __future__ import annotations
+
+from cuesta.dialects.fields import Int, Ints, Marker, Numbers, Numeral
+
+#: Of a generic or a scatter: the class of each of its loops.
+CLASSES = Ints("cuesta.classes")
+#: Of a generic: it runs once, after all tiles.
+AFTER_TILES = Marker("cuesta.tail")
+
+#: The extent of each class.
+SIZES = Numbers("cuesta.sizes")
+#: The classes whose iterations may run in any order.
+PARALLEL = Ints("cuesta.parallel")
+
+#: For a CPU: the tile's size along each parallel class, in order.
+TILE = Ints("cuesta.tile")
+#: For a CPU: the number of tiles.
+TILES = Numeral("cuesta.tiles")
+#: Of a loop over tiles, if the loop's bounds do not tell: the number of tiles along each dim.
+TILES_ALONG = Numbers("cuesta.tiles")
+#: For a CPU, of a kernel or of its loop over tiles: the scalar operations of all tiles.
+WORK = Numeral("cuesta.work")
+
+#: For a GPU: the block's size along each class.
+BLOCKS = Ints("cuesta.blocks")
+#: For a GPU: the classes along which a program takes one block after the other.
+LOOPS = Ints("cuesta.loops")
+#: For a GPU: the loops over `LOOPS` are left out if the sizes fit the block.
+FITS = Marker("cuesta.fits")
+#: For a GPU: the number of programs along x, y and z.
+GRID = Numbers("cuesta.grid")
+#: For a GPU: warps of a program, and the stages in which a product's loop is pipelined.
+WARPS, STAGES = Int("cuesta.warps"), Int("cuesta.stages")
+#: For a GPU: for each tensor, the bytes to which its address is aligned in every launch.
+ALIGN = Ints("cuesta.align")
+#: For a GPU: for each parameter, what divides it in every launch.
+MULTIPLES = Ints("cuesta.multiples")
+#: For a GPU: positions need 64 bits.
+WIDE = Marker("cuesta.wide")
