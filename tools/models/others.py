@@ -1,4 +1,4 @@
-"""Defines small networks of the model suite: a recommender, a mixer by FFT, control flow, a diffusion model's blocks."""
+"""Defines small networks of the suite: a recommender, a mixer by FFT, control flow, a diffusion model's blocks."""
 
 from __future__ import annotations
 
