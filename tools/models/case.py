@@ -47,8 +47,8 @@ class ModelCase:
 
 @dataclass(frozen=True)
 class SuiteCase:
-    """A small model that the model suite compares with eager at any batch size. `inputs(batch)` are the keyword arguments
-    of the module; `breaks` says why Dynamo breaks its graph, if so."""
+    """A small model that the model suite compares with eager, at any batch size. `inputs(batch)` are the arguments by
+    name; `breaks` says why Dynamo breaks its graph, if so."""
 
     name: str
     module: Callable[[], nn.Module]

@@ -137,8 +137,8 @@ def _comparison(
     groups: Mapping[str, Callable[[Row], bool]] = _GROUPS,
     digits: int = 2,
 ) -> Table:
-    """A column for each contender, with the `text` of its figures, for each ratio of `pairs` (by default those of cuesta
-    to the others), and for each of `extras`. Below the rows are the geometric means over the `groups`."""
+    """A column for each contender, with the `text` of its figures, for each ratio of `pairs` (by default of cuesta to
+    the others), and for each of `extras`. Below the rows are the geometric means over the `groups`."""
     names = _contenders(rows)
     pairs = list(_pairs(names)) if pairs is None else pairs
     header = ["case", *names, *(f"{a.label}/{b.label}" for a, b in pairs), *extras]
