@@ -1,7 +1,7 @@
-"""Writes docs/walk.md, a graph at each of its levels: `python -m cuesta.tools.walk [--page docs/walk.md]`.
+"""Renews docs/walk.md, a graph at each of its levels: `python -m cuesta.tools.walk [--page docs/walk.md]`.
 
 The graph is the softmax of BERT's attention. The text of each level is what the stages make of it; the sentences beside
-it are in `LEVELS`.
+it are kept.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import argparse
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -26,72 +25,10 @@ from cuesta.targets import CPU, Target, parse_target
 _LINES, _WIDTH = 44, 180
 #: Attributes of a function's arguments: devices and strides as traced.
 _ATTRIBUTES = re.compile(r"(?<=>) \{cuesta\.[^{}]*\}")
+#: A level on the page: its heading, what is said of it, and its text.
+_LEVEL = re.compile(r"^(### (\S+)\n.*?^```\w+\n).*?^```\n", re.MULTILINE | re.DOTALL)
 _GPU = "cuda:90"
-
-
-@dataclass(frozen=True)
-class Level:
-    """A level of the page: the folder that makes it, and what has changed since the level before."""
-
-    name: str
-    folder: str
-    text: str
-
-
-LEVELS = {
-    "cpu": (
-        Level("aten", "frontend/capture", "AOTAutograd has traced the function: a functional graph of ATen ops in FX."),
-        Level("import", "frontend", "A rule for each ATen op has made ops of the cuesta dialect. Softmax stays whole."),
-        Level(
-            "graph",
-            "passes/graph, passes/libraries",
-            "Whole ops are decomposed, so that fusion sees reductions and pointwise ops only. Here nothing called for "
-            "a library, a cut of a long reduction or another layout.",
-        ),
-        Level(
-            "linalg", "lowering/cuesta_to_linalg", "Each op is a `linalg.generic`: loops, and a body for an element."
-        ),
-        Level(
-            "kernels",
-            "passes/form_kernels, passes/plan_memory",
-            "Ops that share loops are one kernel, a function of its own: here all of them. The host function `graph`, "
-            "below the kernels, launches kernels and calls ATen; its memory is planned.",
-        ),
-        Level(
-            "tiled",
-            "passes/tiles",
-            "The kernel is a parallel loop over tiles that fit the cache: here a tile is one row of the softmax. Each "
-            "op computes its part of the tile; pointwise ops that follow each other are one.",
-        ),
-        Level(
-            "buffers",
-            "passes/tiles, upstream's one-shot-bufferize",
-            "Tensors are memrefs. The loop over tiles is a function of its own that computes a range of tiles, so that "
-            "threads can share them. What lies between the ops of a tile is on the stack.",
-        ),
-        Level(
-            "loops",
-            "lowering/linalg_to_loops",
-            "Each linalg op is a loop over its part of the tile, which LLVM will vectorise.",
-        ),
-        Level(
-            "llvm",
-            "lowering/loops_to_llvm, lowering/host_to_llvm",
-            "Kernels and host function are in the LLVM dialect, from which LLVM makes one artefact. `exp` is "
-            "arithmetic here: LLVM cannot vectorise a call.",
-        ),
-    ),
-    _GPU: (
-        Level(
-            "blocks",
-            "passes/gpu",
-            "This goes on from `kernels`: each kernel has the block that a program of the grid computes.",
-        ),
-        Level(
-            "tt", "lowering/linalg_to_tt", "The kernel is a function of Triton's IR; the host function is as it was."
-        ),
-    ),
-}
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "walk.md"
 
 
 def attention_probabilities(scores: Tensor, mask: Tensor) -> Tensor:
@@ -121,26 +58,13 @@ def shortened(text: str) -> str:
     return "\n".join([*shown, *([f"… {len(lines) - _LINES} more lines"] if len(lines) > _LINES else [])])
 
 
-def page() -> str:
-    """The page's text."""
-    parts = [
-        "# A graph on its way through the rooms",
-        "BERT's attention makes probabilities of its scores: `torch.softmax(scores / 8.0 + mask, -1)`, with scores of "
-        "[2, 12, 128, 128] and a mask of [2, 1, 1, 128]. This page shows the function at each level, on the way to a "
-        "CPU and then to a GPU, and names the [room](architecture.md) that has made it.",
-        f"`python -m cuesta.tools.walk --page docs/walk.md` writes the page, and a test compares it with what the "
-        f"stages make. A level's text ends after {_LINES} lines, and a line after {_WIDTH} characters; "
-        "attributes of a function's arguments (devices, strides) are left out. "
-        f'`options={{"dump": folder}}` writes the whole levels of any model ([debugging](debugging.md)).',
-    ]
-    for name, target in (("cpu", CPU), (_GPU, parse_target(_GPU))):
+def renewed(text: str) -> str:
+    """The page with the text of each level made anew, below the level's heading and what is said of it."""
+    head, *ways = re.split(r"^(?=## To a )", text, flags=re.MULTILINE)
+    for way, target in zip(ways, (CPU, parse_target(_GPU)), strict=True):
         texts = dict(texts_of(target))
-        parts.append(f"## To {'a CPU' if name == 'cpu' else 'a GPU'}")
-        for level in LEVELS[name]:
-            language = "python" if level.name == "aten" else "mlir"
-            parts.append(f"### {level.name}\n{level.folder}: {level.text}")
-            parts.append(f"```{language}\n{shortened(texts[level.name])}\n```")
-    return "\n\n".join(parts) + "\n"
+        head += _LEVEL.sub(lambda level, texts=texts: f"{level[1]}{shortened(texts[level[2]])}\n```\n", way)  # type: ignore[misc]
+    return head
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -148,10 +72,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m cuesta.tools.walk", description="a graph at each of its levels")
     parser.add_argument("--page", type=Path, metavar="FILE", help="write the page to this file, not to stdout")
     arguments = parser.parse_args(argv)
+    text = renewed(PAGE.read_text())
     if arguments.page is None:
-        print(page(), end="")
+        print(text, end="")
     else:
-        arguments.page.write_text(page())
+        arguments.page.write_text(text)
     return 0
 
 

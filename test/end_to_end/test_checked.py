@@ -28,7 +28,7 @@ from cuesta.tools.fuzz.graphs.random_graphs import make_blocks_graph, make_graph
 from cuesta.tools.fuzz.programs.check_program import check_program
 from cuesta.tools.fuzz.programs.random_programs import make_program, make_sized_program
 from cuesta.tools.model_suite.check import OPTIONS, WAYS, check_case
-from cuesta.tools.models.suite import SUITE
+from cuesta.tools.models import SUITE
 
 Tensor = torch.Tensor
 

@@ -13,8 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.testing import assert_close
 
-from cuesta.tools.models import Built
-from cuesta.tools.models.transformer import bert, gpt2
+from cuesta.tools.models import Built, find_model
 
 pytestmark = pytest.mark.usefixtures("cuesta_only")
 
@@ -156,11 +155,11 @@ def run(built: Built, training: bool) -> None:
 
 
 def small_bert(layers: int, dropout: float = 0.0) -> Built:
-    return bert(layers=layers, hidden=128, vocabulary=512, length=32, dropout=dropout)
+    return find_model("bert").make(layers=layers, dropout=dropout)
 
 
 def small_gpt2(layers: int, dropout: float = 0.0) -> Built:
-    return gpt2(layers=layers, hidden=128, vocabulary=512, batch=2, length=32, dropout=dropout)
+    return find_model("gpt2").make(layers=layers, dropout=dropout)
 
 
 MODELS = pytest.mark.parametrize("build", [small_bert, small_gpt2], ids=["bert", "gpt2"])

@@ -326,7 +326,7 @@ def test_results_that_share_memory_in_eager_do_here(
     def lookup(name: object) -> object:
         return lookup_backend(backend if name == "cuesta" else name)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("cuesta.tools.fuzz.programs.check_program.lookup_backend", lookup)
+    monkeypatch.setattr("cuesta.tools.fuzz.compiling.lookup_backend", lookup)
     failure = check_program(text)
     assert (failure.kind if isinstance(failure, Failure) else failure) == kind
 

@@ -21,7 +21,8 @@ from cuesta.lowering.tt_to_binary.kernels import start_compiling
 from cuesta.targets import parse_target
 from cuesta.tools.gpu_kernels.check import difference
 from cuesta.tools.gpu_kernels.collect import SuiteKernel, collect, cover
-from cuesta.tools.gpu_kernels.suite import SUITE, Size, SuiteModel
+from cuesta.tools.gpu_kernels.suite import SUITE, SuiteModel
+from cuesta.tools.models.case import Size
 
 TARGETS = ("cuda:80", "cuda:90", "cuda:100", "hip:gfx942", "hip:gfx1100")
 MODELS = pytest.mark.parametrize("model", SUITE, ids=lambda model: model.name)

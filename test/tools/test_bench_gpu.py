@@ -191,7 +191,7 @@ def test_compile_times_of_several_rounds(monkeypatch: pytest.MonkeyPatch) -> Non
     assert found["aot_eager"]["cold"]["total"] == 5.0
     assert found["cuesta"]["samples"] == {"cold": [9.0, 4.0, 8.0], "warm": [1.0, 7.0, 2.0]}
     assert (found["cuesta"]["cold"]["total"], found["cuesta"]["warm"]["total"]) == (8.0, 2.0)
-    assert "any, cuesta: cold 9.00, 4.00, 8.00 s; warm 1.00, 7.00, 2.00 s" in tables.compile_notes({"any": found})
+    assert "any, cuesta: cold 9.00, 4.00, 8.00 s; warm 1.00, 7.00, 2.00 s" in tables.notes({"any": found})
 
 
 def test_kernels_of_a_device_that_has_none(capsys: pytest.CaptureFixture[str]) -> None:

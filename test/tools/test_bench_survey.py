@@ -10,7 +10,7 @@ from typing import Any
 from cuesta.tools import cuesta_bench
 from cuesta.tools.bench.cases.survey import SURVEY_CASES
 from cuesta.tools.bench.measuring.survey import bursts
-from cuesta.tools.bench.reporting.survey_table import survey_table
+from cuesta.tools.bench.reporting.cpu_tables import survey_table
 
 
 def timed(**seconds: float) -> dict[str, Any]:
@@ -28,7 +28,7 @@ def test_the_slowest_of_ours_comes_first_and_failures_before_it() -> None:
     content = survey_table(results)
     at = [list(content.header).index(name) for name in ("case", "cuesta", "cuesta/inductor", "cuesta/eager")]
     assert [[row[i] for i in at] for row in content.rows] == [
-        ["failed", "failed", "", ""],
+        ["failed", "failed", "–", "–"],
         ["behind", "4 s", "2.00", "1.00"],
         ["ahead", "1 s", "0.25", "0.25"],
         ["geometric mean, 3 cases", "", "0.71 (2)", "0.50 (2)"],

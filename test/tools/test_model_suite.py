@@ -14,7 +14,7 @@ from torch import nn
 from cuesta.tools.model_suite.__main__ import main
 from cuesta.tools.model_suite.check import WAYS, Counts, check_case, run_eval
 from cuesta.tools.model_suite.page import render
-from cuesta.tools.models.suite import SUITE, SuiteCase
+from cuesta.tools.models import SUITE, SuiteCase
 
 #: Small ones of different kinds; the others run with CUESTA_FULL=1, and by the command.
 SLICE = ("a recommender (embedding bags)", "control flow by data")

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from torch import Tensor
+
 
 class Unjudged(Exception):
     """A text cannot be judged: the text or its reference is at fault. The message begins with which of the two."""
@@ -48,6 +50,13 @@ def failures_of(found: Verdict) -> list[Failure]:
     if isinstance(found, Tally):
         return [failure for _, failure in found.failures]
     return [found] if isinstance(found, Failure) else []
+
+
+def places_of(wrong: Tensor, actual: Tensor, expected: Tensor) -> str:
+    """How many places of a mask are wrong, and the numbers at the first of them."""
+    at = tuple(int(i) for i in wrong.nonzero()[0])
+    count = f"{int(wrong.sum())} of {wrong.numel()} places"
+    return f"{count}; at {list(at)}: {actual[at].item()} for {expected[at].item()}"
 
 
 def kind_of(problem: Exception) -> str:

@@ -12,11 +12,12 @@ compute without an error, gets an error here.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
-from cuesta.tools.fuzz.failure import Failure
+from cuesta.tools.fuzz.failure import Failure, places_of
 from cuesta.torch_private import pytree
 from cuesta.torch_private.decompositions import get_decompositions
 from cuesta.torch_private.dispatch import TorchDispatchMode
@@ -192,6 +193,34 @@ def _run(func: Callable[..., Any], given: Any) -> list[Any] | None:
         torch.set_default_dtype(default)
 
 
+@dataclass
+class Reference:
+    """What a computation gives by name, the same with other rounding errors as far as it is asked for, and in float64.
+
+    `run` is the computation; it makes its operands anew each time. `exact` are the results in float64, where known."""
+
+    run: Callable[[], Mapping[str, Tensor]]
+    expected: Mapping[str, Tensor]
+    exact: Mapping[str, Tensor] = field(default_factory=dict)
+    _disturbed: list[Mapping[str, Tensor]] = field(default_factory=list)
+
+    def compare(self, actual: Mapping[str, Tensor]) -> Failure | None:
+        """None if all of `actual` equals what is expected up to rounding."""
+        failure = self._compare(actual, RUNS)
+        return failure and self._compare(actual, ALL_RUNS)
+
+    def _compare(self, actual: Mapping[str, Tensor], count: int) -> Failure | None:
+        for seed in range(len(self._disturbed), count):
+            with DisturbedRounding(seed):
+                self._disturbed.append(self.run())
+        for name, want in self.expected.items():
+            eagers = [want, *(run[name] for run in self._disturbed)]
+            wrong = compare(name, actual[name], eagers, self.exact.get(name))
+            if wrong is not None:
+                return wrong
+        return None
+
+
 def compare(name: str, actual: Tensor, eagers: Sequence[Tensor], exact: Tensor | None = None) -> Failure | None:
     """None if `actual` equals the first of `eagers` up to rounding. The other eagers are runs with other rounding
     errors; `exact` is the result in float64, if known."""
@@ -228,6 +257,4 @@ def _class(x: Tensor) -> Tensor:
 def _wrong(name: str, wrong: Tensor, actual: Tensor, expected: Tensor) -> Failure | None:
     if not bool(wrong.any()):
         return None
-    at = tuple(int(i) for i in wrong.nonzero()[0])
-    count = f"{int(wrong.sum())} of {wrong.numel()} places"
-    return Failure("wrong value", f"{name}, {count}; at {list(at)}: {actual[at].item()} for {expected[at].item()}")
+    return Failure("wrong value", f"{name}, {places_of(wrong, actual, expected)}")

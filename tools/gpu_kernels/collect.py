@@ -17,7 +17,8 @@ from cuesta.lowering.tt_to_binary.texts import kernel_texts
 from cuesta.options import Options
 from cuesta.passes.pipelines import stages_for
 from cuesta.targets import Target
-from cuesta.tools.gpu_kernels.suite import Size, SuiteModel
+from cuesta.tools.gpu_kernels.suite import SuiteModel
+from cuesta.tools.models.case import Size
 
 
 @dataclass(frozen=True)

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from cuesta.tools.models import Built
-from cuesta.tools.models.densenet import densenet
-from cuesta.tools.models.resnet import resnet
-from cuesta.tools.models.transformer import bert, gpt2, llama, vit
-
-Size = Literal["small", "full"]
+from cuesta.tools.models import Built, published
+from cuesta.tools.models.case import Size
 
 
 @dataclass(frozen=True)
@@ -27,14 +23,12 @@ class SuiteModel:
     name: str
     small: Callable[[], Built]
     full: Callable[[], Built]
-    dtype: torch.dtype
+    dtype: torch.dtype = torch.bfloat16
     channels_last: bool = False
 
     def module(self, size: Size) -> tuple[nn.Module, dict[str, Any]]:
         """The model as a module of one training step, and its arguments."""
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)
-            built = self.small() if size == "small" else self.full()
+        built = self.small() if size == "small" else self.full()
         form = torch.channels_last if self.channels_last else torch.contiguous_format
         step = Step(built).to(dtype=self.dtype).to(memory_format=form)  # type: ignore[call-overload]
         return step, {name: self._placed(x) for name, x in built.inputs.items()}
@@ -64,41 +58,24 @@ class Step(nn.Module):
 
 #: Small models have few rows, except vit: its 11 x 197 rows are enough for sums over them to be split.
 SUITE = (
-    SuiteModel(
-        "bert-base",
-        small=lambda: bert(layers=2, batch=2, length=80),
-        full=lambda: bert(layers=2, batch=16, length=512),
-        dtype=torch.bfloat16,
-    ),
-    SuiteModel(
-        "gpt2",
-        small=lambda: gpt2(layers=2, batch=1, length=160),
-        full=lambda: gpt2(layers=2, batch=4, length=1024),
-        dtype=torch.bfloat16,
-    ),
+    SuiteModel("bert-base", published("bert", layers=2, length=80), published("bert", layers=2, batch=16, length=512)),
+    SuiteModel("gpt2", published("gpt2", layers=2, length=160), published("gpt2", layers=2, batch=4, length=1024)),
     SuiteModel(
         "llama",
-        small=lambda: llama(layers=2, hidden=2048, batch=1, length=160),
-        full=lambda: llama(layers=2, hidden=2048, batch=1, length=2048),
-        dtype=torch.bfloat16,
+        published("llama", layers=2, hidden=2048, batch=1, length=160),
+        published("llama", layers=2, hidden=2048, batch=1, length=2048),
     ),
-    SuiteModel(
-        "vit",
-        small=lambda: vit(layers=2, batch=11),
-        full=lambda: vit(layers=2, hidden=1024, batch=16),
-        dtype=torch.bfloat16,
-    ),
+    SuiteModel("vit", published("vit", layers=2, batch=11), published("vit", layers=2, hidden=1024, batch=16)),
     SuiteModel(
         "resnet50",
-        small=lambda: resnet((1, 1, 2, 1), deep=True, batch=4, pixels=96),
-        full=lambda: resnet((3, 4, 6, 3), deep=True, batch=32),
-        dtype=torch.bfloat16,
+        published("resnet50", blocks=(1, 1, 2, 1), batch=4, pixels=96),
+        published("resnet50", batch=32),
         channels_last=True,
     ),
     SuiteModel(
         "densenet121",
-        small=lambda: densenet((2, 2, 2, 2), batch=4, pixels=96),
-        full=lambda: densenet((6, 12, 24, 16), batch=16, pixels=128),
+        published("densenet121", blocks=(2, 2, 2, 2), batch=4, pixels=96),
+        published("densenet121", batch=16, pixels=128),
         dtype=torch.float32,
     ),
 )

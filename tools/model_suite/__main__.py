@@ -11,7 +11,7 @@ from pathlib import Path
 
 from cuesta.tools.model_suite.check import OPTIONS, WAYS, Verdict, check_case
 from cuesta.tools.model_suite.page import render
-from cuesta.tools.models.suite import SUITE, SuiteCase
+from cuesta.tools.models import SUITE, SuiteCase
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -18,7 +18,7 @@ from cuesta.reports import compile_report
 from cuesta.tools.accuracy import as_float64, check_close, named_tensors, neighbours
 from cuesta.tools.bench.backends import one_line
 from cuesta.tools.model_suite.losses import loss_of
-from cuesta.tools.models.suite import SuiteCase
+from cuesta.tools.models import SuiteCase
 from cuesta.torch_private.configs import recurrent_layers
 from cuesta.torch_private.dynamo import counters, mark_dynamic
 

@@ -8,7 +8,7 @@ import torch
 
 from cuesta.tools.bench.machine import describe
 from cuesta.tools.model_suite.check import Verdict
-from cuesta.tools.models.suite import SuiteCase
+from cuesta.tools.models import SuiteCase
 
 _HEAD = """# Models
 

@@ -1,6 +1,9 @@
-"""Defines the models of tests, benchmarks and suites: real architectures, random weights, no downloads."""
+"""Defines the models of tests, benchmarks and suites: real architectures, random weights, no downloads.
 
-from cuesta.tools.models.case import Built, ModelCase
-from cuesta.tools.models.registry import MODELS, find_model
+`registry` lists them; the other modules define the networks.
+"""
 
-__all__ = ["MODELS", "Built", "ModelCase", "find_model"]
+from cuesta.tools.models.case import Built, ModelCase, SuiteCase
+from cuesta.tools.models.registry import MODELS, SUITE, find_model, published
+
+__all__ = ["MODELS", "SUITE", "Built", "ModelCase", "SuiteCase", "find_model", "published"]

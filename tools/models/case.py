@@ -1,13 +1,14 @@
-"""Defines a model case: a module with its inputs, targets and loss, in a small and a full size."""
+"""Defines the two kinds of rows in the registry: models with targets and a loss, and models at any batch size."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 Size = Literal["small", "full"]
 
@@ -24,28 +25,50 @@ class Built:
 
 @dataclass(frozen=True)
 class ModelCase:
-    """A named model. `small` keeps the architecture and shrinks depth and width; `full` is the published size.
-
-    Both take the dropout probability, which models that have no dropout ignore.
-    """
+    """A named model. `build` takes sizes: those of `full` are the published ones, and those of `small`, in their place,
+    keep the architecture and shrink depth and width."""
 
     name: str
-    small: Callable[[float], Built]
-    full: Callable[[float], Built]
+    build: Callable[..., Built]
+    small: Mapping[str, Any]
+    full: Mapping[str, Any]
     has_dropout: bool = False
 
-    def make(self, size: Size = "small", *, dropout: float = 0.0, seed: int = 0) -> Built:
-        """Builds the model in training mode; the same seed gives the same weights, inputs and targets."""
+    def make(self, size: Size = "small", *, dropout: float = 0.0, seed: int = 0, **others: Any) -> Built:
+        """Builds the model in training mode; the same seed gives the same weights, inputs and targets. `others` are
+        sizes in place of those of `size`. Models that have no dropout ignore its probability."""
+        sizes = {**self.full, **(self.small if size == "small" else {}), **others}
+        if self.has_dropout:
+            sizes["dropout"] = dropout
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            return {"small": self.small, "full": self.full}[size](dropout)
+            return self.build(**sizes)
 
 
-def image_batch(batch: int, pixels: int) -> Tensor:
-    """A batch of square RGB images, `batch` x 3 x `pixels` x `pixels`, standard normal."""
-    return torch.randn(batch, 3, pixels, pixels)
+@dataclass(frozen=True)
+class SuiteCase:
+    """A small model that the model suite compares with eager, at any batch size. `inputs(batch)` are the arguments by
+    name; `breaks` says why Dynamo breaks its graph, if so."""
+
+    name: str
+    module: Callable[[], nn.Module]
+    inputs: Callable[[int], Mapping[str, Tensor]]
+    breaks: str = ""
 
 
 def token_batch(batch: int, length: int, vocabulary: int) -> Tensor:
     """Token ids, `batch` x `length`, int64."""
     return torch.randint(vocabulary, (batch, length))
+
+
+def classifier(
+    make: Callable[..., nn.Module], name: str = "image", loss: Callable[[Any, Tensor], Tensor] = F.cross_entropy
+) -> Callable[..., Built]:
+    """The `build` of a classifier with a batch of random square RGB images, passed as `name`, and of random labels.
+    `make` takes the sizes other than the batch's."""
+
+    def build(*, batch: int = 2, pixels: int = 224, classes: int = 1000, **sizes: Any) -> Built:
+        module = make(classes=classes, **sizes)
+        return Built(module, {name: torch.randn(batch, 3, pixels, pixels)}, torch.randint(classes, (batch,)), loss)
+
+    return build

@@ -8,8 +8,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from cuesta.tools.models.case import Built, image_batch
-
 
 def _norm_conv(inputs: int, outputs: int, kernel: int) -> nn.Sequential:
     return nn.Sequential(
@@ -53,15 +51,3 @@ class DenseNet(nn.Module):
     def forward(self, image: Tensor) -> Tensor:
         features = torch.relu(self.layers(self.stem(image)))
         return self.head(F.adaptive_avg_pool2d(features, 1).flatten(1))
-
-
-def densenet(
-    blocks: Sequence[int], *, growth: int = 32, classes: int = 1000, batch: int = 2, pixels: int = 224
-) -> Built:
-    """A DenseNet classifier with a batch of random images and labels."""
-    return Built(
-        DenseNet(blocks, growth=growth, classes=classes),
-        {"image": image_batch(batch, pixels)},
-        torch.randint(classes, (batch,)),
-        F.cross_entropy,
-    )

@@ -9,8 +9,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from cuesta.tools.models.case import Built, image_batch
-
 
 class Row(NamedTuple):
     """A block: kernel size, expanded and output channels, squeeze-and-excite, hard swish (or relu), stride."""
@@ -83,7 +81,7 @@ class Block(nn.Module):
 class MobileNetV3(nn.Module):
     """Images N x 3 x H x W to logits N x classes."""
 
-    def __init__(self, rows: Sequence[Row], *, classes: int, width: int, last: int) -> None:
+    def __init__(self, rows: Sequence[Row] = LARGE, *, classes: int = 1000, width: int = 16, last: int = 1280) -> None:
         super().__init__()
         layers: list[nn.Module] = [*_conv_norm(3, width, 3, 2), nn.Hardswish()]
         channels = width
@@ -96,17 +94,3 @@ class MobileNetV3(nn.Module):
     def forward(self, image: Tensor) -> Tensor:
         logits: Tensor = self.head(F.adaptive_avg_pool2d(self.features(image), 1).flatten(1))
         return logits
-
-
-def mobilenet_v3(
-    rows: Sequence[Row] = LARGE,
-    *,
-    classes: int = 1000,
-    width: int = 16,
-    last: int = 1280,
-    batch: int = 2,
-    pixels: int = 224,
-) -> Built:
-    """A MobileNetV3 classifier with a batch of random images and labels."""
-    module = MobileNetV3(rows, classes=classes, width=width, last=last)
-    return Built(module, {"image": image_batch(batch, pixels)}, torch.randint(classes, (batch,)), F.cross_entropy)

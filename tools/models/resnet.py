@@ -8,8 +8,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from cuesta.tools.models.case import Built, image_batch
-
 
 def _conv_norm(inputs: int, outputs: int, kernel: int, stride: int = 1) -> nn.Sequential:
     conv = nn.Conv2d(inputs, outputs, kernel, stride, padding=kernel // 2, bias=False)
@@ -68,15 +66,3 @@ class ResNet(nn.Module):
     def forward(self, image: Tensor) -> Tensor:
         features = self.stages(self.stem(image))
         return self.head(F.adaptive_avg_pool2d(features, 1).flatten(1))
-
-
-def resnet(
-    blocks: Sequence[int], *, deep: bool, width: int = 64, classes: int = 1000, batch: int = 2, pixels: int = 224
-) -> Built:
-    """A ResNet classifier with a batch of random images and labels."""
-    return Built(
-        ResNet(blocks, deep=deep, width=width, classes=classes),
-        {"image": image_batch(batch, pixels)},
-        torch.randint(classes, (batch,)),
-        F.cross_entropy,
-    )

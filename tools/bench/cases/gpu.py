@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from cuesta.tools.bench.cases.case import BF16, F16, F32, model
 from cuesta.tools.bench.cases.functions import case, cross_entropy, ids, layer_norm_residual, normal
-from cuesta.tools.models import Built
-from cuesta.tools.models.torchvision import torchvision_model
-from cuesta.tools.models.transformer import bert, gpt2, llama, vit
+from cuesta.tools.models import published
 
-
-def _bert(batch: int, length: int, dropout: float = 0.0) -> Built:
-    return bert(batch=batch, length=length, dropout=dropout, masked=False)
-
-
-def _gpt2(batch: int, length: int, dropout: float = 0.0) -> Built:
-    return gpt2(batch=batch, length=length, dropout=dropout)
-
-
-def _llama_1b() -> Built:
-    """A Llama of 1.2 billion parameters."""
-    return llama(layers=16, hidden=2048, inner=8192, vocabulary=128256, tied=True, batch=1, length=2048)
-
-
-def _vit_large() -> Built:
-    return vit(layers=24, hidden=1024, batch=16)
+_BERT = partial(published, "bert", masked=False)
+_GPT2 = partial(published, "gpt2", batch=4, length=1024)
+_RESNET50 = published("torchvision", network="resnet50", batch=32)
+_DENSENET121 = published("torchvision", network="densenet121", batch=16, pixels=128)
+_VIT_LARGE = published("vit", layers=24, hidden=1024, batch=16)
+#: A Llama of 1.2 billion parameters.
+_LLAMA_1B = published("llama", layers=16, hidden=2048, inner=8192, vocabulary=128256, tied=True, batch=1, length=2048)
 
 
 def _softmax(x: Tensor) -> Tensor:
@@ -35,22 +26,22 @@ def _softmax(x: Tensor) -> Tensor:
 
 
 GPU_CASES = (
-    model("bert_base_eval_bf16_16x512", lambda: _bert(16, 512), "eval", BF16),
-    model("bert_base_eval_bf16_16x128", lambda: _bert(16, 128), "eval", BF16),
-    model("bert_base_train_bf16_16x512", lambda: _bert(16, 512), "train", BF16),
-    model("bert_base_train_dropout_bf16_16x512", lambda: _bert(16, 512, 0.1), "train", BF16, random=True),
-    model("bert_base_eval_f16_1x128", lambda: _bert(1, 128), "eval", F16),
-    model("gpt2_eval_bf16_4x1024", lambda: _gpt2(4, 1024), "eval", BF16),
-    model("gpt2_train_bf16_4x1024", lambda: _gpt2(4, 1024), "train", BF16),
-    model("gpt2_train_dropout_bf16_4x1024", lambda: _gpt2(4, 1024, 0.1), "train", BF16, random=True),
-    model("resnet50_eval_bf16_32x224", lambda: torchvision_model("resnet50", 32, 224), "eval", BF16, nhwc=True),
-    model("resnet50_train_bf16_32x224", lambda: torchvision_model("resnet50", 32, 224), "train", BF16, nhwc=True),
-    model("densenet121_eval_f32_16x128", lambda: torchvision_model("densenet121", 16, 128), "eval", F32),
-    model("densenet121_adam_f32_16x128", lambda: torchvision_model("densenet121", 16, 128), "adam", F32),
-    model("vit_l_eval_bf16_16x224", lambda: _vit_large(), "eval", BF16),
-    model("vit_l_train_bf16_16x224", lambda: _vit_large(), "train", BF16),
-    model("llama_1b_eval_bf16_1x2048", lambda: _llama_1b(), "eval", BF16),
-    model("llama_1b_train_bf16_1x2048", lambda: _llama_1b(), "train", BF16),
+    model("bert_base_eval_bf16_16x512", _BERT(batch=16, length=512), "eval", BF16),
+    model("bert_base_eval_bf16_16x128", _BERT(batch=16, length=128), "eval", BF16),
+    model("bert_base_train_bf16_16x512", _BERT(batch=16, length=512), "train", BF16),
+    model("bert_base_train_dropout_bf16_16x512", _BERT(batch=16, length=512, dropout=0.1), "train", BF16, random=True),
+    model("bert_base_eval_f16_1x128", _BERT(batch=1, length=128), "eval", F16),
+    model("gpt2_eval_bf16_4x1024", _GPT2(), "eval", BF16),
+    model("gpt2_train_bf16_4x1024", _GPT2(), "train", BF16),
+    model("gpt2_train_dropout_bf16_4x1024", _GPT2(dropout=0.1), "train", BF16, random=True),
+    model("resnet50_eval_bf16_32x224", _RESNET50, "eval", BF16, nhwc=True),
+    model("resnet50_train_bf16_32x224", _RESNET50, "train", BF16, nhwc=True),
+    model("densenet121_eval_f32_16x128", _DENSENET121, "eval", F32),
+    model("densenet121_adam_f32_16x128", _DENSENET121, "adam", F32),
+    model("vit_l_eval_bf16_16x224", _VIT_LARGE, "eval", BF16),
+    model("vit_l_train_bf16_16x224", _VIT_LARGE, "train", BF16),
+    model("llama_1b_eval_bf16_1x2048", _LLAMA_1B, "eval", BF16),
+    model("llama_1b_train_bf16_1x2048", _LLAMA_1B, "train", BF16),
     case(
         "fn_chain_4096x1024",
         lambda x, y: torch.relu(x * y + 1).tanh() * 2 - x.exp().clamp(max=3),

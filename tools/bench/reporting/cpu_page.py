@@ -9,15 +9,14 @@ from cuesta.reports.quantities import count_text
 from cuesta.tools.bench.measuring.limits import Limits
 from cuesta.tools.bench.measuring.timing import Spread, ratios
 from cuesta.tools.bench.reporting import cpu_tables as tables
-from cuesta.tools.bench.reporting.markdown import commands_lines, machine_lines, paragraph, table_lines
-from cuesta.tools.bench.reporting.survey_table import ABOUT_SURVEY, survey_table
+from cuesta.tools.bench.reporting.markdown import commands_lines, machine_lines, section_lines
 from cuesta.tools.bench.reporting.table import table
 
 SECTIONS = {
     "times": ("Times", tables.times_table, tables.ABOUT_TIMES),
     "compile": ("Compile", tables.compile_table, tables.ABOUT_COMPILE),
     "memory": ("Memory", tables.memory_table, tables.ABOUT_MEMORY),
-    "survey": ("Survey", survey_table, ABOUT_SURVEY),
+    "survey": ("Survey", tables.survey_table, tables.ABOUT_SURVEY),
 }
 
 
@@ -48,8 +47,7 @@ def _lines(results: Mapping[str, Any]) -> Iterator[str]:
         yield f"- {Limits.from_dict(limits)}"
     for section, (title, table_of, text) in SECTIONS.items():
         if found := results.get(section):
-            yield from ("", f"### {title}", "", paragraph(text), "")
-            yield from table_lines(table_of(found))
+            yield from section_lines(f"### {title}", text, table_of(found))
 
 
 def relative(results: Mapping[str, Any]) -> dict[str, dict[str, Spread]]:

@@ -1,17 +1,40 @@
-"""Makes the tables of measurements on a GPU, as header and rows of text."""
+"""Makes the tables of measurements on a GPU. A table is a list of columns: a header, and the cell of a row."""
 
 from __future__ import annotations
 
 import re
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
 
 from cuesta.tools.bench.measuring.timing import Spread, ratios
-from cuesta.tools.bench.reporting.table import NOTHING, Table, megabytes, seconds
+from cuesta.tools.bench.reporting.results import stage_seconds
+from cuesta.tools.bench.reporting.table import NOTHING, Table, megabytes, ratio, seconds
 
 MOST_KERNELS = 30
 """Rows of a table of kernels; a further row sums up the others."""
+
+Cases = Mapping[str, Mapping[str, Any]]
+Columns = Sequence[tuple[str, Callable[[Any], str | None]]]
+"""Headers, and the functions that make a cell; None stands for a cell without a figure."""
+
+
+class Part(NamedTuple):
+    """What was measured of a contender in a case, or of a case that failed as a whole, beside all contenders."""
+
+    label: str
+    found: Mapping[str, Any]
+    all: Mapping[str, Mapping[str, Any]]
+
+
+def parts_of(cases: Cases) -> Iterator[Part]:
+    """The parts of the cases of one section."""
+    for name, case in cases.items():
+        if "failed" in case:
+            yield Part(name, {"failed": case["failed"]}, {})
+        contenders = case.get("contenders", {} if "failed" in case else case)
+        yield from (Part(f"{name}, {contender}", found, contenders) for contender, found in contenders.items())
 
 
 def device_times(part: Mapping[str, Any]) -> list[float]:
@@ -30,38 +53,28 @@ ABOUT_SPEEDUPS = (
 )
 
 
-def speedup_table(cases: Mapping[str, Mapping[str, Any]]) -> Table:
+def speedup_table(cases: Cases) -> Table:
     """A row for each case, a column for each contender."""
     found = {name: case.get("contenders", {}) for name, case in cases.items()}
-    others = list(dict.fromkeys(c for parts in found.values() for c in parts if c != "eager"))
-    rows = []
-    for name, parts in found.items():
-        eager = parts.get("eager", {})
-        times = device_times(eager)
-        row = [name, seconds(statistics.median(times)) if times else NOTHING]
-        for other in others:
-            part = parts.get(other, {})
-            faster = speedup(part, eager)
-            row.append(f"{faster.median:.2f}" if faster else "failed" if "failed" in part else NOTHING)
-        both = [parts.get(c, {}).get("busy") for c in ("eager", "cuesta")]
-        row.append(f"{both[0] / both[1]:.2f}" if all(both) else NOTHING)
-        rows.append(row)
-    return Table(("case", "eager", *others, "cuesta, busy"), rows)
+    others = dict.fromkeys(c for parts in found.values() for c in parts if c != "eager")
+    columns: Columns = (
+        ("eager", lambda parts: _told(_median(parts.get("eager", {}), "device"), seconds)),
+        *((other, partial(_speedup_cell, other)) for other in others),
+        ("cuesta, busy", _busy_cell),
+    )
+    return _table("case", columns, [(name, None, parts) for name, parts in found.items()])
 
 
-TIMES = (
-    "case, contender",
-    "time",
-    "× eager",
-    "host",
-    "a kernel",
-    "busy",
-    "kernels",
-    "first call",
-    "memory",
-    "outputs",
-    "gradients",
-)
+def _speedup_cell(contender: str, parts: Mapping[str, Mapping[str, Any]]) -> str | None:
+    part = parts.get(contender, {})
+    faster = speedup(part, parts.get("eager", {}))
+    return f"{faster.median:.2f}" if faster else "failed" if "failed" in part else None
+
+
+def _busy_cell(parts: Mapping[str, Mapping[str, Any]]) -> str | None:
+    eager, ours = (parts.get(name, {}).get("busy") for name in ("eager", "cuesta"))
+    return f"{eager / ours:.2f}" if eager and ours else None
+
 
 ABOUT_TIMES = """\
 time: a call's mean time in a row of calls, between CUDA events, as the median of the rows; × eager: eager's time over
@@ -70,181 +83,158 @@ host's time over the number of kernels; busy: time in kernels; first call: with 
 earlier contenders left (--compile measures cold and warm); memory: peak above weights and inputs; outputs, gradients:
 the error against a wider dtype, over eager's (worst output; mean of the gradients, and the worst)."""
 
+_TIMES: Columns = (
+    ("time", lambda part: _told(_median(part.found, "device"), seconds)),
+    ("× eager", lambda part: _told(speedup(part.found, part.all.get("eager", {})), ratio)),
+    ("host", lambda part: _told(_median(part.found, "host"), seconds)),
+    ("a kernel", lambda part: _told(part.found.get("kernels") or None, lambda n: seconds(_host(part) / n))),
+    ("busy", lambda part: _told(part.found.get("busy") or None, seconds)),
+    ("kernels", lambda part: _told(part.found.get("kernels"), str)),
+    ("first call", lambda part: _told(part.found.get("compile"), seconds)),
+    ("memory", lambda part: _told(part.found.get("memory"), megabytes)),
+    ("outputs", lambda part: _told(part.found.get("accuracy"), lambda error: f"{error['outputs']:.2f}")),
+    ("gradients", lambda part: _told(part.found.get("accuracy"), _gradients)),
+)
 
-def times_table(cases: Mapping[str, Mapping[str, Any]]) -> Table:
+
+def times_table(cases: Cases) -> Table:
     """A row for each contender of each case."""
-    return Table(TIMES, [row for name, found in cases.items() for row in _times_rows(name, found)])
+
+    def word(found: Mapping[str, Any]) -> str | None:
+        return "failed" if "failed" in found else None if found.get("times") else "not timed"
+
+    return _table("case, contender", _TIMES, [(part.label, word(part.found), part) for part in parts_of(cases)])
 
 
-def _times_rows(name: str, found: Mapping[str, Any]) -> Iterator[list[str]]:
-    blank = [NOTHING] * (len(TIMES) - 2)
+def _median(part: Mapping[str, Any], clock: str) -> float | None:
+    samples = [sample[clock] for sample in part.get("times", ())]
+    return statistics.median(samples) if samples else None
+
+
+def _host(part: Part) -> float:
+    return _median(part.found, "host") or 0.0
+
+
+def _gradients(accuracy: Mapping[str, Any]) -> str | None:
+    return _told(accuracy["gradients"], lambda mean: f"{mean:.2f} ({accuracy['worst']:.2f})")
+
+
+def notes(cases: Cases) -> list[str]:
+    """A line for each failure, for each fact that the numbers hide, and for several samples of a compile time."""
+    return [f"{part.label}: {note}" for part in parts_of(cases) for note in _notes(part.found)]
+
+
+def _notes(found: Mapping[str, Any]) -> Iterator[str]:
     if "failed" in found:
-        yield [name, "failed", *blank]
-    contenders = found.get("contenders", {})
-    eager = contenders.get("eager", {})
-    for contender, part in contenders.items():
-        label = f"{name}, {contender}"
-        if "failed" in part or not part.get("times"):
-            yield [label, "failed" if "failed" in part else "not timed", *blank]
-            continue
-        faster = speedup(part, eager)
-        yield [
-            label,
-            seconds(statistics.median(device_times(part))),
-            f"{faster.median:.2f} [{faster.lower:.2f} {faster.upper:.2f}]" if faster else NOTHING,
-            seconds(host := statistics.median(sample["host"] for sample in part["times"])),
-            seconds(host / part["kernels"]) if part.get("kernels") else NOTHING,
-            seconds(part["busy"]) if part.get("busy") else NOTHING,
-            str(part["kernels"]) if "kernels" in part else NOTHING,
-            seconds(part["compile"]) if "compile" in part else NOTHING,
-            megabytes(part["memory"]) if part.get("memory") is not None else NOTHING,
-            *_accuracy_cells(part.get("accuracy")),
-        ]
+        yield f"failed: {found['failed']}"
+    elif several := {kind: totals for kind, totals in found.get("samples", {}).items() if len(totals) > 1}:
+        yield "; ".join(f"{kind} {', '.join(f'{t:.2f}' for t in totals)} s" for kind, totals in several.items())
+    accuracy = found.get("accuracy")
+    if accuracy and not accuracy["right"]:
+        yield (
+            f"WRONG: outputs {accuracy['outputs']:.3g}, gradients {accuracy['gradients'] or 0:.3g} "
+            f"times eager's error (outputs: {accuracy['error']:.1e}, eager's {accuracy['eager_error']:.1e})"
+        )
+    elif accuracy and accuracy["above"]:
+        yield (
+            f"{accuracy['above']} tensors above twice eager's error; the worst gradient is "
+            f"{accuracy['worst_name']}'s, {accuracy['worst']:.3g} times"
+        )
+    for graph in found.get("graphs", ()):
+        if graph["fallback"]:
+            yield f"a {graph['name']} graph runs op by op in Python: {graph['fallback']}"
+        if graph["cuda_graph"] and not graph["cuda_graph"].startswith("recorded"):
+            yield f"{graph['name']}, CUDA graph: {graph['cuda_graph']}"
 
-
-def _accuracy_cells(accuracy: Mapping[str, Any] | None) -> tuple[str, str]:
-    if accuracy is None:
-        return NOTHING, NOTHING
-    outputs = f"{accuracy['outputs']:.2f}"
-    if accuracy["gradients"] is None:
-        return outputs, NOTHING
-    return outputs, f"{accuracy['gradients']:.2f} ({accuracy['worst']:.2f})"
-
-
-def notes(cases: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """A line for each failure, and for each fact that the table's numbers hide."""
-    lines = []
-    for name, found in cases.items():
-        if "failed" in found:
-            lines.append(f"{name}: failed: {found['failed']}")
-        for contender, part in found.get("contenders", {}).items():
-            label = f"{name}, {contender}"
-            if "failed" in part:
-                lines.append(f"{label}: failed: {part['failed']}")
-            accuracy = part.get("accuracy")
-            if accuracy and not accuracy["right"]:
-                lines.append(
-                    f"{label}: WRONG: outputs {accuracy['outputs']:.3g}, gradients {accuracy['gradients'] or 0:.3g} "
-                    f"times eager's error (outputs: {accuracy['error']:.1e}, eager's {accuracy['eager_error']:.1e})"
-                )
-            elif accuracy and accuracy["above"]:
-                lines.append(
-                    f"{label}: {accuracy['above']} tensors above twice eager's error; the worst gradient is "
-                    f"{accuracy['worst_name']}'s, {accuracy['worst']:.3g} times"
-                )
-            for graph in part.get("graphs", ()):
-                if graph["fallback"]:
-                    lines.append(f"{label}: a {graph['name']} graph runs op by op in Python: {graph['fallback']}")
-                if graph["cuda_graph"] and not graph["cuda_graph"].startswith("recorded"):
-                    lines.append(f"{label}: {graph['name']}, CUDA graph: {graph['cuda_graph']}")
-    return lines
-
-
-COMPILE = ("case, contender", "cold", "warm", "warm − aot_eager", "cuesta's stages, warm", "cold / inductor's")
 
 ABOUT_COMPILE = """\
 From torch.compile to the end of the first call, in a fresh process. cold: every cache folder is empty; warm: a second
 process. Of several samples, the median. aot_eager: Dynamo and AOTAutograd, then op by op. cuesta's stages: key, cache
 and compiling."""
 
+_COMPILE: Columns = (
+    ("cold", lambda part: _told(_total(part.found, "cold"), _two_digits)),
+    ("warm", lambda part: _told(_total(part.found, "warm"), _two_digits)),
+    ("warm − aot_eager", lambda part: _above_tracing(part)),
+    ("cuesta's stages, warm", lambda part: _told(stage_seconds(part.found.get("warm", {})), _two_digits)),
+    ("cold / inductor's", lambda part: _over_inductors(part)),
+)
 
-def compile_table(cases: Mapping[str, Mapping[str, Any]]) -> Table:
+
+def compile_table(cases: Cases) -> Table:
     """A row for each contender of each case."""
-    rows = []
-    for name, found in cases.items():
-        base = found.get("aot_eager", {}).get("cold", {}).get("total")
-        inductor = found.get("inductor", {}).get("cold", {}).get("total")
-        for contender, part in found.items():
-            label = f"{name}, {contender}"
-            if "failed" in part:
-                rows.append([label, "failed", *[NOTHING] * 4])
-                continue
-            cold, warm = part["cold"]["total"], part.get("warm", {}).get("total")
-            graphs = part.get("warm", {}).get("graphs", ())
-            rows.append(
-                [
-                    label,
-                    f"{cold:.2f} s",
-                    f"{warm:.2f} s" if warm is not None else NOTHING,
-                    f"{warm - base:.2f} s" if warm is not None and base is not None else NOTHING,
-                    f"{sum(sum(g['times'].values()) for g in graphs):.2f} s" if graphs else NOTHING,
-                    f"{cold / inductor:.2f}" if inductor and contender not in ("inductor", "aot_eager") else NOTHING,
-                ]
-            )
-    return Table(COMPILE, rows)
+    rows = [(part.label, "failed" if "failed" in part.found else None, part) for part in parts_of(cases)]
+    return _table("case, contender", _COMPILE, rows)
 
 
-def compile_notes(cases: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """A line for each failure, and for each contender with several samples."""
-    lines = []
-    for name, found in cases.items():
-        for contender, part in found.items():
-            if "failed" in part:
-                lines.append(f"{name}, {contender}: failed: {part['failed']}")
-                continue
-            several = {kind: totals for kind, totals in part.get("samples", {}).items() if len(totals) > 1}
-            if several:
-                told = [f"{kind} {', '.join(f'{t:.2f}' for t in totals)} s" for kind, totals in several.items()]
-                lines.append(f"{name}, {contender}: {'; '.join(told)}")
-    return lines
+def _total(part: Mapping[str, Any], kind: str) -> float | None:
+    total: float | None = part.get(kind, {}).get("total")
+    return total
 
 
-KERNELS = ("kernel", "time", "share", "count", "bytes", "of bandwidth", "of FLOP/s", "from")
+def _above_tracing(part: Part) -> str | None:
+    warm, base = _total(part.found, "warm"), _total(part.all.get("aot_eager", {}), "cold")
+    return _two_digits(warm - base) if warm is not None and base is not None else None
+
+
+def _over_inductors(part: Part) -> str | None:
+    cold, inductor = _total(part.found, "cold"), _total(part.all.get("inductor", {}), "cold")
+    is_other = all(part.found is not part.all.get(name) for name in ("inductor", "aot_eager"))
+    return f"{cold / inductor:.2f}" if cold is not None and inductor and is_other else None
+
+
+def _two_digits(value: float) -> str:
+    return f"{value:.2f} s"
+
 
 ABOUT_KERNELS = """\
 Of one call. bytes: those of each operand, once: of cuesta's kernels as the host program passes them (a table that is
 gathered from counts whole), of library calls by their shapes. of bandwidth, of FLOP/s: share of the device's peak."""
 
+_KERNEL: Columns = (
+    ("kernel", lambda row: _kernel_name(row["name"])),
+    ("time", lambda row: seconds(row["seconds"])),
+    ("share", lambda row: f"{row['share']:.1%}"),
+    ("count", lambda row: f"{row['count']:g}"),
+)
+_LAUNCHER: Columns = (*_KERNEL, ("from", lambda row: row.get("by")))
+_COST: Columns = (
+    *_KERNEL,
+    ("bytes", lambda row: _told(row["bytes"] or None, megabytes)),
+    ("of bandwidth", lambda row: _told(row.get("bandwidth_share"), "{:.0%}".format)),
+    ("of FLOP/s", lambda row: _told(row.get("operations_share"), "{:.0%}".format)),
+    ("from", lambda row: _told(row.get("about"), lambda about: _shortened(_launcher(row) + about, 70))),
+)
+
 
 def kernels_table(part: Mapping[str, Any]) -> Table:
     """A contender's kernels, longest time first."""
-    return Table(KERNELS, list(_kernel_rows(part["rows"])))
+    rows = part["rows"]
+    ours = [row for row in rows if row["by"] == "cuesta"]
+    return _kernels(_COST, rows, {"others": rows[MOST_KERNELS:], "cuesta's": ours, "all": rows})
 
 
 def by_kernel_table(part: Mapping[str, Any]) -> Table:
     """A contender's time by kernel name alone."""
-    total = sum(row["seconds"] for row in part["by_kernel"]) or 1.0
-    rows = [
-        [
-            _kernel_name(row["name"]),
-            seconds(row["seconds"]),
-            f"{row['seconds'] / total:.1%}",
-            f"{row['count']:g}",
-            row["by"],
-        ]
-        for row in part["by_kernel"][:MOST_KERNELS]
-    ]
-    rows.append(["all", seconds(total), "100%", f"{sum(row['count'] for row in part['by_kernel']):g}", ""])
-    return Table(("kernel", "time", "share", "count", "from"), rows)
+    return _kernels(_LAUNCHER, part["by_kernel"], {"all": part["by_kernel"]})
 
 
-def _kernel_rows(rows: Sequence[Mapping[str, Any]]) -> Iterator[list[str]]:
+def _kernels(
+    columns: Columns, rows: Sequence[Mapping[str, Any]], sums: Mapping[str, Sequence[Mapping[str, Any]]]
+) -> Table:
+    """The first rows, then a row for each of `sums`, by its label."""
     total = sum(row["seconds"] for row in rows) or 1.0
-    for row in rows[:MOST_KERNELS]:
-        about = row["about"] if row["by"] == "cuesta" else f"{row['by'].removeprefix('aten::')} {row['about']}"
-        yield [
-            _kernel_name(row["name"]),
-            seconds(row["seconds"]),
-            f"{row['seconds'] / total:.1%}",
-            f"{row['count']:g}",
-            megabytes(row["bytes"]) if row["bytes"] else NOTHING,
-            _share(row.get("bandwidth_share")),
-            _share(row.get("operations_share")),
-            _shortened(about, 70),
-        ]
-    for label, some in (
-        ("others", rows[MOST_KERNELS:]),
-        ("cuesta's", [r for r in rows if r["by"] == "cuesta"]),
-        ("all", rows),
-    ):
+    named = [(row, NOTHING) for row in rows[:MOST_KERNELS]]
+    for label, some in sums.items():
         if some:
-            spent, count = sum(r["seconds"] for r in some), sum(r["count"] for r in some)
-            moved = sum(r["bytes"] for r in some)
-            yield [label, seconds(spent), f"{spent / total:.1%}", f"{count:g}", megabytes(moved), "", "", ""]
+            added = {key: sum(row.get(key, 0) for row in some) for key in ("seconds", "count", "bytes")}
+            named.append((added | {"name": label}, ""))
+    lines = [[cell({**row, "share": row["seconds"] / total}) or blank for _, cell in columns] for row, blank in named]
+    return Table([header for header, _ in columns], lines)
 
 
-def _share(value: float | None) -> str:
-    return f"{value:.0%}" if value is not None else NOTHING
+def _launcher(row: Mapping[str, Any]) -> str:
+    return "" if row["by"] == "cuesta" else f"{row['by'].removeprefix('aten::')} "
 
 
 _PREFIXES = re.compile(r"\bvoid |\bat::native::|\(anonymous namespace\)::|\bc10::|\bat::|\bcutlass::|\bstd::")
@@ -257,3 +247,16 @@ def _kernel_name(name: str) -> str:
 
 def _shortened(text: str, width: int = 60) -> str:
     return text if len(text) <= width else f"{text[: width - 1]}…"
+
+
+def _told(value: Any, text: Callable[[Any], str | None]) -> str | None:
+    return None if value is None else text(value)
+
+
+def _table(first: str, columns: Columns, rows: Iterable[tuple[str, str | None, Any]]) -> Table:
+    """`rows` have a name, a word in place of all cells or None, and what the cells are made of."""
+    lines = []
+    for name, word, row in rows:
+        cells = [word] if word else [cell(row) for _, cell in columns]
+        lines.append([name, *(cell or NOTHING for cell in cells), *[NOTHING] * (len(columns) - len(cells))])
+    return Table([first, *(header for header, _ in columns)], lines)

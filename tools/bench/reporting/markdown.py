@@ -30,6 +30,13 @@ def table_lines(table: Table) -> Iterator[str]:
     yield from map(_row, table.rows)
 
 
+def section_lines(heading: str, about: str, table: Table, notes: Sequence[str] = ()) -> Iterator[str]:
+    """A section of a page: a heading, a paragraph, a table, and a list of notes if there are any."""
+    yield from ("", heading, "", paragraph(about), "", *table_lines(table))
+    if notes:
+        yield from ("", *(f"- {note}" for note in notes))
+
+
 def paragraph(text: str) -> str:
     """Joins lines to one."""
     return " ".join(text.splitlines())

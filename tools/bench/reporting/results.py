@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,3 +34,9 @@ def merged(parts: Sequence[Results], sections: Sequence[str]) -> Results:
         for section in sections:
             result[section] |= part.get(section, {})
     return result
+
+
+def stage_seconds(compiled: Mapping[str, Any]) -> float | None:
+    """The time of cuesta's stages in a worker's result of compiling; None if it has no graph of cuesta's."""
+    graphs = compiled.get("graphs")
+    return sum(sum(graph["times"].values()) for graph in graphs) if graphs else None

@@ -20,21 +20,20 @@ from typing import Any
 import torch
 
 from cuesta.tools.fuzz.calls.memories import Memories
+from cuesta.tools.fuzz.compiling import Function
 from cuesta.torch_private.dynamo import mark_static_address
 from cuesta.torch_private.tensors import negative_bit
 
 Tensor = torch.Tensor
-Function = Callable[..., tuple[Tensor, ...]]
 
-#: Contexts and transforms in which a call may run.
-WITHIN = ("nothing", "no_grad", "inference_mode", "thread", "vmap", "func.grad", "autocast", "static address")
 #: Kinds of the output gradients that a backward graph gets.
 GRADIENTS = ("ones", "expanded", "gaps", "lazy", "end", "odd", "first")
 
 
 @dataclass(frozen=True)
 class Call:
-    """One call. `form` says in words what is unusual about the arguments. `gone`: an argument has lost its memory;
+    """One call. `form` says in words what is unusual about the arguments. `within` is the context or the transform that
+    the call runs in. `gone`: an argument has lost its memory;
     reading it must raise an error, though eager reads it without one. `foreign`: an argument has another form than in
     the call that the function is compiled for."""
 

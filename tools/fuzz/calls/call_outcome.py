@@ -9,9 +9,10 @@ from typing import Any
 
 import torch
 
-from cuesta.tools.fuzz.calls.call import Call, Function, given_gradients
+from cuesta.tools.fuzz.calls.call import Call, given_gradients
 from cuesta.tools.fuzz.calls.memories import Memories, in_memory, overlaps_itself
-from cuesta.tools.fuzz.failure import Failure, kind_of
+from cuesta.tools.fuzz.compiling import Function
+from cuesta.tools.fuzz.failure import Failure, kind_of, places_of
 from cuesta.torch_private.tensors import storage_key
 
 Tensor = torch.Tensor
@@ -88,7 +89,7 @@ class Outcome:
         ):
             if x is y:
                 self.same.add((name, other))
-            elif in_memory(x) and in_memory(y) and _storage(x) == _storage(y):
+            elif in_memory(x) and in_memory(y) and storage_key(x) == storage_key(y):
                 self.distances[name, other] = y.data_ptr() - x.data_ptr()
 
     def _see_gradients(self, arguments: Sequence[Any], results: Sequence[Any], call: Call, memory: Memories) -> None:
@@ -136,12 +137,7 @@ def _other_results(wanted: Outcome, actual: Outcome, within: str, strict: bool) 
             continue
         wrong = _wrong(want, found, within, _loosest(wanted.dtypes))
         if wrong.any():
-            at = tuple(int(i) for i in wrong.nonzero()[0])
-            return Failure(
-                f"wrong values of a {name.partition(' ')[0]}",
-                f"{name}, {int(wrong.sum())} of {wrong.numel()} places; at {list(at)}: "
-                f"{found[at].item()} for {want[at].item()}",
-            )
+            return Failure(f"wrong values of a {name.partition(' ')[0]}", f"{name}, {places_of(wrong, found, want)}")
     if not strict:
         return None
     for name, form in wanted.forms.items():
@@ -238,10 +234,6 @@ def _form(x: Any) -> tuple[Any, ...]:
         "grad" if x.requires_grad else "no grad",
         "inference" if x.is_inference() else "no inference",
     )
-
-
-def _storage(x: Tensor) -> int:
-    return storage_key(x)
 
 
 def _is_leaf(x: Any) -> bool:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import linecache
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cuesta.tools.fuzz.calls.call import Call, Function
+from cuesta.tools.fuzz.calls.call import Call
+from cuesta.tools.fuzz.compiling import Function, read_text
 
 _HEAD = """import torch
 import torch.nn.functional as F
@@ -87,9 +87,6 @@ class CallText:
 
     @staticmethod
     def read(text: str) -> CallText:
-        name = f"<calls {hash(text)}>"  # Dynamo looks up the source of the function that it traces
-        linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
-        scope: dict[str, Any] = {"__name__": "calls"}
-        exec(compile(text, name, "exec"), scope)
+        scope = read_text(text)
         calls = {key: value for key, value in scope.items() if isinstance(value, Call)}
         return CallText(scope["program"], calls, scope["DYNAMIC"], scope["MARKED"], scope["EXPORT"])

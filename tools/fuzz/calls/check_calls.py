@@ -12,27 +12,23 @@ import tempfile
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 
 import cuesta
-from cuesta.driver.backend import compile_fx_graph
 from cuesta.errors import InputError, Unsupported
 from cuesta.runtime.arguments import missing_memory
 from cuesta.tools.backend import register_cuesta
-from cuesta.tools.fuzz.calls.call import Call, Function
+from cuesta.tools.fuzz.calls.call import Call
 from cuesta.tools.fuzz.calls.call_outcome import Outcome, difference
 from cuesta.tools.fuzz.calls.call_text import CallText, call_names, only_calls
 from cuesta.tools.fuzz.calls.memories import Memories
+from cuesta.tools.fuzz.compiling import Backend, Compiled, Function, checking
 from cuesta.tools.fuzz.failure import Failure, Tally, Unjudged, kind_of
 from cuesta.torch_private.configs import recompiles
-from cuesta.torch_private.dynamo import lookup_backend, maybe_mark_dynamic
 
-#: The name of a backend of torch.compile, or the backend's function.
-Backend: TypeAlias = str | Callable[..., Any]
 #: Backends of a failing call: a failure under `aot_eager` as well is AOTAutograd's, not ours.
 OURS, TORCHS = "cuesta", "aot_eager"
 #: Limit of programs for one function; Dynamo's own limit is eight.
@@ -44,7 +40,7 @@ _LOOKED_INTO = 3
 def check_calls(text: str, checked: bool = False) -> Tally:
     """A Tally: how often each outcome occurred, and a text for each failing call. Raises Unjudged if torch alone cannot
     export the function, or `cuesta.compile` does not support it. `checked`: the program checks each memory access."""
-    ours = _checking if checked else OURS
+    ours = checking if checked else OURS
     with _quiet():
         given = CallText.read(text)
         counts: Counter[str] = Counter()
@@ -54,10 +50,10 @@ def check_calls(text: str, checked: bool = False) -> Tally:
             return Tally(counts, ((text, compiled),))
         found: dict[str, Failure] = {}
         for name, call in given.calls.items():
-            programs = compiled.programs
+            programs = compiled.graphs
             failure = _judge_call(call, wanted[name], Outcome.of(call, compiled.function), given, counts)
             counts["calls"] += 1
-            counts["calls for which Dynamo compiles"] += compiled.programs > programs
+            counts["calls for which Dynamo compiles"] += compiled.graphs > programs
             if failure is not None:
                 found[name] = failure
         return Tally(counts, tuple(_those_made_sure(text, found, counts, ours)))
@@ -85,7 +81,7 @@ def call_in_eager(text: str) -> None:
             _eager(given, call)
         if given.export == "no" and any(call.gone for call in given.calls.values()):
             compiled = _compiled(given, _eager_graphs)
-            assert isinstance(compiled, _Compiled)
+            assert isinstance(compiled, Compiled)
             for call in given.calls.values():
                 Outcome.of(call, compiled.function)
 
@@ -187,34 +183,11 @@ def _last_outcome(text: str, backend: Backend) -> Outcome | Failure:
     return outcomes[-1]
 
 
-@dataclass
-class _Compiled:
-    function: Function
-    #: number of graphs that Dynamo has passed to the backend
-    programs: int = 0
-
-
-def _compiled(given: CallText, backend: Backend) -> _Compiled | Failure:
-    torch.compiler.reset()
+def _compiled(given: CallText, backend: Backend) -> Compiled | Failure:
     if given.export != "no":
+        torch.compiler.reset()
         return _exported(given, backend)
-    compile = lookup_backend(backend) if isinstance(backend, str) else backend
-    made = _Compiled(given.function)
-
-    def counted(gm: torch.fx.GraphModule, inputs: list[Any]) -> Any:
-        made.programs += 1
-        return compile(gm, inputs)
-
-    function = torch.compile(given.function, backend=counted, dynamic=given.dynamic)
-
-    def marked(*arguments: Any) -> tuple[torch.Tensor, ...]:
-        for i, dim in given.marked:
-            if arguments[i].dim() > dim:
-                maybe_mark_dynamic(arguments[i], dim)
-        return function(*arguments)
-
-    made.function = marked if given.marked else function
-    return made
+    return Compiled.of(given.function, backend, given.dynamic, given.marked)
 
 
 class _Module(torch.nn.Module):
@@ -226,7 +199,7 @@ class _Module(torch.nn.Module):
         return self.function(*arguments)
 
 
-def _exported(given: CallText, backend: Backend) -> _Compiled | Failure:
+def _exported(given: CallText, backend: Backend) -> Compiled | Failure:
     first = next(iter(given.calls.values()))
     arguments = first.make(Memories())
     open_sizes: dict[int, dict[int, Any]] = {}
@@ -238,23 +211,18 @@ def _exported(given: CallText, backend: Backend) -> _Compiled | Failure:
             exported = torch.export.export(_Module(given.function), arguments, dynamic_shapes=shapes)
         if backend == TORCHS:  # functionalised, like the graph that cuesta compiles
             functional = exported.run_decompositions({})
-            return _Compiled(_without_gradients(functional.module(check_guards=False)))
+            return Compiled(_without_gradients(functional.module(check_guards=False)))
     except Exception as problem:  # torch may refuse the function with any exception
         raise Unjudged(f"export raised {type(problem).__name__}: {problem}") from problem
     try:
-        program = cuesta.compile(exported, options={"checked": True} if backend is _checking else None)
+        program = cuesta.compile(exported, options={"checked": True} if backend is checking else None)
         if given.export == "loaded":
             program = _loaded(program)
     except Unsupported as problem:
         raise Unjudged(f"cuesta.compile does not take it: {problem}") from problem
     except Exception as problem:  # any other exception is a failure
         return Failure(f"cuesta.compile raises {kind_of(problem)}", str(problem))
-    return _Compiled(_without_gradients(program))
-
-
-def _checking(gm: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
-    """The backend with `options={"checked": True}`."""
-    return compile_fx_graph(gm, inputs, options={"checked": True})
+    return Compiled(_without_gradients(program))
 
 
 def _without_gradients(function: Callable[..., Any]) -> Function:

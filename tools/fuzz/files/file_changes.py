@@ -32,23 +32,8 @@ _TEXTS = (
         "context": json.dumps([{"__enum__": True, "fqn": f"{FOREIGN[0]}:x", "name": "y"}])}]),
 )  # fmt: skip
 _NUMBERS = (
-    0,
-    1,
-    2,
-    3,
-    7,
-    64,
-    -1,
-    -4,
-    255,
-    4096,
-    1 << 20,
-    1 << 31,
-    1 << 40,
-    (1 << 62) + 1,
-    1 << 63,
-    -(1 << 63),
-    1 << 80,
+    *(0, 1, 2, 3, 7, 64, -1, -4, 255, 4096, 1 << 20, 1 << 31, 1 << 40),
+    *((1 << 62) + 1, 1 << 63, -(1 << 63), 1 << 80),
 )
 _OTHERS: tuple[Any, ...] = (None, True, False, 0.5, -0.0, 1e300, [], {}, [0], [[]], {"a": 1}, [-1, "x"], DEEP, LONG)
 
@@ -76,10 +61,8 @@ def _field_change(part: str, document: Any, rng: random.Random) -> Change:
     change: Change = {"part": part, "path": list(path)}
     if isinstance(value, (dict, list)) and rng.random() < 0.7:
         if isinstance(value, dict):
-            return change | {
-                "do": rng.choice(("add", "rename")),
-                "value": rng.choice(("x", "owner", "\u00e9", "kwargs")),
-            }
+            do, value = rng.choice(("add", "rename")), rng.choice(("x", "owner", "\u00e9", "kwargs"))
+            return change | {"do": do, "value": value}
         return change | {"do": rng.choice(("drop", "again", "swap", "add")), "value": rng.choice(_NUMBERS)}
     if path and rng.random() < 0.15:
         return change | {"do": "remove"}

@@ -14,7 +14,7 @@ from cuesta.dialects.reference import find_function, run_in_place, with_strides
 from cuesta.driver.lower import compile_module
 from cuesta.options import Options
 from cuesta.tools.fuzz.failure import Failure
-from cuesta.tools.fuzz.rounding import ALL_RUNS, RUNS, DisturbedRounding, compare
+from cuesta.tools.fuzz.rounding import Reference
 from cuesta.tools.module_inputs import arguments_of, random_inputs
 
 Tensor = torch.Tensor
@@ -40,14 +40,7 @@ def check_graph(text: str, checked: bool = False) -> Failure | None:
             results = compile_module(module, options=Options.from_torch(None, {"checked": checked}))(inputs)
         except Exception as problem:  # any exception of a compiler stage is a failure
             return Failure.of(problem)
-        actual, disturbed = [*results, *inputs], list[list[Tensor]]()
-        for count in (RUNS, ALL_RUNS):
-            for seed in range(len(disturbed), count):
-                with DisturbedRounding(seed):
-                    disturbed.append(_after(reference, given))
-            failure = _compare(actual, expected, disturbed)
-            if failure is None:
-                break
+        failure = Reference(lambda: _after(reference, given), expected).compare(_named([*results, *inputs]))
     return failure or _check_memory(results, inputs, wanted, storages)
 
 
@@ -58,17 +51,14 @@ def run_reference(text: str) -> None:
         run_in_place(module, random_inputs(arguments_of(find_function(module, "graph")), 0, INT_RANGE))
 
 
-def _after(module: ir.Module, given: Sequence[Tensor]) -> list[Tensor]:
+def _after(module: ir.Module, given: Sequence[Tensor]) -> dict[str, Tensor]:
     """The results of the reference, then its arguments after the run."""
     inputs = [_clone(x) for x in given]
-    return [*run_in_place(module, inputs), *inputs]
+    return _named([*run_in_place(module, inputs), *inputs])
 
 
-def _compare(actual: Sequence[Tensor], expected: Sequence[Tensor], disturbed: Sequence[list[Tensor]]) -> Failure | None:
-    """Compares results and arguments after the run with those of the reference and of its disturbed runs."""
-    pairs = zip(actual, expected, zip(*disturbed, strict=True), strict=True)
-    found = (compare(f"result {i}", x, [want, *others]) for i, (x, want, others) in enumerate(pairs))
-    return next((failure for failure in found if failure is not None), None)
+def _named(tensors: Sequence[Tensor]) -> dict[str, Tensor]:
+    return {f"result {i}": x for i, x in enumerate(tensors)}
 
 
 def _clone(x: Tensor) -> Tensor:

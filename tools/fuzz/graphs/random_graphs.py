@@ -15,7 +15,7 @@ from cuesta.dialects.top_module import mark_module
 from cuesta.dialects.types import spelling_of, static_shape
 from cuesta.targets import CPU, Target
 from cuesta.tools.fuzz.graphs.graph_maker import LARGEST, SPELLINGS, GraphMaker, Value
-from cuesta.tools.fuzz.graphs.steps import STEPS, WEIGHTS
+from cuesta.tools.fuzz.graphs.steps import random_step
 
 
 def make_blocks_graph(seed: int) -> str:
@@ -37,8 +37,7 @@ def make_graph(seed: int, target: Target = CPU) -> str:
         maker.values = list(entry.arguments)
         with ir.InsertionPoint(entry):
             for _ in range(r.randint(2, 14)):
-                (step,) = r.choices(STEPS, WEIGHTS)
-                y = step(maker, maker.recent())
+                y = random_step(maker)
                 if y is not None and math.prod(static_shape(y)) <= LARGEST:
                     maker.values.append(y)
             given = len(arguments)
@@ -98,13 +97,8 @@ def _with_storages(
 
 
 def _memory_root(value: Value) -> Value:
-    while not isinstance(value.owner, ir.Block) and value.owner.name in (
-        "cuesta.reshape",
-        "cuesta.permute",
-        "cuesta.expand",
-        "cuesta.slice",
-        "cuesta.unfold",
-    ):
+    views = [f"cuesta.{name}" for name in ("reshape", "permute", "expand", "slice", "unfold")]
+    while not isinstance(value.owner, ir.Block) and value.owner.name in views:
         value = value.owner.operands[0]
     return value
 

@@ -112,68 +112,51 @@ def _renumbered(attributes: ir.DictAttr, erased: int) -> ir.DictAttr:
 def _variants(text: str) -> Iterator[str]:
     with make_context(), ir.Location.unknown():
         graph = _Graph(text)
-        results, ops = len(graph.results), len(graph.ops)
-    edits: list[Callable[[_Graph], bool]] = []
-    if results > 1:
-        edits += [_drop_result(i) for i in range(results)]
-    edits += [_return_operand(i, j) for i in range(results) for j in range(3)]
-    edits += [_skip_op(i) for i in range(ops)]
-    edits += [_cut_above(i) for i in reversed(range(ops))]
-    for edit in edits:
+        results, ops = range(len(graph.results)), range(len(graph.ops))
+    edits: list[tuple[Callable[..., bool], *tuple[int, ...]]] = []
+    if len(results) > 1:
+        edits += [(_drop_result, i) for i in results]
+    edits += [(_return_operand, i, j) for i in results for j in range(3)]
+    edits += [(_skip_op, i) for i in ops]
+    edits += [(_cut_above, i) for i in reversed(ops)]
+    for edit, *where in edits:
         with make_context(), ir.Location.unknown():
             graph = _Graph(text)
-            if edit(graph):
+            if edit(graph, *where):
                 yield graph.text()
 
 
-def _drop_result(i: int) -> Callable[[_Graph], bool]:
-    def edit(graph: _Graph) -> bool:
-        del graph.results[i]
-        return True
-
-    return edit
+def _drop_result(graph: _Graph, i: int) -> bool:
+    del graph.results[i]
+    return True
 
 
-def _return_operand(i: int, j: int) -> Callable[[_Graph], bool]:
+def _return_operand(graph: _Graph, i: int, j: int) -> bool:
     """Replaces result i by operand j of the op that defines it."""
-
-    def edit(graph: _Graph) -> bool:
-        result = graph.results[i]
-        owner = result.value.owner
-        if isinstance(owner, ir.Block) or j >= len(owner.operands) or result.written is not None:
-            return False
-        result.value = owner.operands[j]
-        entries = {a.name: a.attr for a in result.attributes}
-        strides = int_array(row_major(shape_of(result.value)))
-        result.attributes = ir.DictAttr.get(entries | {"cuesta.strides": strides})
-        return True
-
-    return edit
+    result = graph.results[i]
+    owner = result.value.owner
+    if isinstance(owner, ir.Block) or j >= len(owner.operands) or result.written is not None:
+        return False
+    result.value = owner.operands[j]
+    entries = {a.name: a.attr for a in result.attributes}
+    strides = int_array(row_major(shape_of(result.value)))
+    result.attributes = ir.DictAttr.get(entries | {"cuesta.strides": strides})
+    return True
 
 
-def _skip_op(i: int) -> Callable[[_Graph], bool]:
+def _skip_op(graph: _Graph, i: int) -> bool:
     """Replaces the result of op i by an operand of the same type, if there is one."""
-
-    def edit(graph: _Graph) -> bool:
-        op = graph.ops[i]
-        alike = [x for x in op.operands if len(op.results) == 1 and x.type == op.results[0].type]
-        if alike:
-            graph.replace(op.results[0], alike[0])
-        return bool(alike)
-
-    return edit
+    op = graph.ops[i]
+    alike = [x for x in op.operands if len(op.results) == 1 and x.type == op.results[0].type]
+    if alike:
+        graph.replace(op.results[0], alike[0])
+    return bool(alike)
 
 
-def _cut_above(i: int) -> Callable[[_Graph], bool]:
+def _cut_above(graph: _Graph, i: int) -> bool:
     """Replaces the results of op i by arguments, so that the ops that compute the results become unused."""
-
-    def edit(graph: _Graph) -> bool:
-        op = graph.ops[i]
-        if not op.operands:
-            return False
-        for result in op.results:
-            if not is_unused(result):
-                graph.add_argument(result)
-        return True
-
-    return edit
+    op = graph.ops[i]
+    for result in op.results if op.operands else ():
+        if not is_unused(result):
+            graph.add_argument(result)
+    return bool(op.operands)

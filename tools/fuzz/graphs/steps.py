@@ -22,14 +22,8 @@ Step = Callable[[GraphMaker, Value], Value | None]
 
 #: The value of each parameter of a pointwise row.
 PARAMETERS = {
-    "negative_slope": 0.2,
-    "alpha": 1.5,
-    "scale": 1.25,
-    "input_scale": 0.75,
-    "beta": 2.0,
-    "threshold": 0.5,
-    "n": 2.0,
-}
+    "negative_slope": 0.2, "alpha": 1.5, "scale": 1.25, "input_scale": 0.75, "beta": 2.0, "threshold": 0.5, "n": 2.0
+}  # fmt: skip
 #: Ops that are defined for positive numbers only; they mostly get positive operands.
 _POSITIVE = frozenset({"sqrt", "rsqrt", "log", "log2", "log1p", "pow", "reciprocal"})
 #: Ops whose eager result is NaN at infinity, though the function has a limit there; also ops with poles.
@@ -105,8 +99,6 @@ def _where(m: GraphMaker, x: Value) -> Value | None:
 
 
 def _reduce(m: GraphMaker, x: Value) -> Value | None:
-    if not static_shape(x):
-        return None
     spelling = spelling_of(x)
     names = ("any", "all") if spelling == "i1" else ("sum", "sum", "amax", "amin", "prod")
     name = m.random.choice(names)
@@ -122,20 +114,18 @@ def _tanh(m: GraphMaker, x: Value) -> Value:
 
 
 def _mean(m: GraphMaker, x: Value) -> Value | None:
-    return m.build.mean(m.floating(x), m.dims(x), m.chance(0.5)) if static_shape(x) else None
+    return m.build.mean(m.floating(x), m.dims(x), m.chance(0.5))
 
 
 def _arg_extreme(m: GraphMaker, x: Value) -> Value | None:
     sizes = static_shape(x)
-    if not sizes:
-        return None
     dim = m.dim(x)
     op = m.random.choice((reduction.ArgMax, reduction.ArgMin))
     return op(x, int_attr(dim), types.tensor([*sizes[:dim], *sizes[dim + 1 :]], "i64")).result
 
 
 def _running(m: GraphMaker, x: Value) -> Value | None:
-    if not static_shape(x) or spelling_of(x) == "i1":
+    if spelling_of(x) == "i1":
         return None
     if m.chance(0.7):
         return reduction.CumSum(x, int_attr(m.dim(x)), x.type).result
@@ -144,7 +134,7 @@ def _running(m: GraphMaker, x: Value) -> Value | None:
 
 def _permute(m: GraphMaker, x: Value) -> Value | None:
     rank = len(static_shape(x))
-    return m.build.permute(x, m.random.sample(range(rank), rank)) if rank > 1 else None
+    return m.build.permute(x, m.random.sample(range(rank), rank))
 
 
 def _reshape(m: GraphMaker, x: Value) -> Value:
@@ -169,8 +159,6 @@ def _expand(m: GraphMaker, x: Value) -> Value | None:
 
 def _slice(m: GraphMaker, x: Value) -> Value | None:
     sizes = static_shape(x)
-    if not sizes:
-        return None
     dim = m.dim(x)
     start, step = m.random.randrange(sizes[dim]), m.random.choice((1, 1, 2, 3))
     return m.build.slice(x, dim, start, m.random.randint(1, (sizes[dim] - start - 1) // step + 1), step)
@@ -178,7 +166,7 @@ def _slice(m: GraphMaker, x: Value) -> Value | None:
 
 def _unfold(m: GraphMaker, x: Value) -> Value | None:
     sizes = static_shape(x)
-    if not 0 < len(sizes) < 5:
+    if len(sizes) > 4:
         return None
     dim = m.dim(x)
     width, step = m.random.randint(1, min(sizes[dim], 4)), m.random.choice((1, 1, 2, 3))
@@ -187,8 +175,6 @@ def _unfold(m: GraphMaker, x: Value) -> Value | None:
 
 def _cat(m: GraphMaker, x: Value) -> Value | None:
     sizes = static_shape(x)
-    if not sizes:
-        return None
     dim = m.dim(x)
     rest = (*sizes[:dim], *sizes[dim + 1 :])
     alike = [v for v in m.values if len(s := static_shape(v)) == len(sizes) and (*s[:dim], *s[dim + 1 :]) == rest]
@@ -198,20 +184,16 @@ def _cat(m: GraphMaker, x: Value) -> Value | None:
 
 def _pad(m: GraphMaker, x: Value) -> Value | None:
     sizes = static_shape(x)
-    if not sizes:
-        return None
     dim = m.dim(x)
     before, after = m.random.randint(-1 if sizes[dim] > 2 else 0, 2), m.random.randint(0, 2)
     return m.build.pad(x, dim, before, after, m.random.choice((0, 1)))
 
 
 def _flip(m: GraphMaker, x: Value) -> Value | None:
-    return shape.Flip(x, int_array(m.dims(x)), x.type).result if static_shape(x) else None
+    return shape.Flip(x, int_array(m.dims(x)), x.type).result
 
 
 def _copy(m: GraphMaker, x: Value) -> Value | None:
-    if not static_shape(x):
-        return None
     return shape.Copy(x, int_array(m.dense_strides(static_shape(x))), x.type).result
 
 
@@ -225,7 +207,7 @@ def _iota(m: GraphMaker, x: Value) -> Value:
 
 def _index(m: GraphMaker, x: Value) -> Value | None:
     sizes = static_shape(x)
-    if not sizes or len(sizes) > 3:
+    if len(sizes) > 3:
         return None
     dims = m.dims(x)[:2]
     indices = [m.positions(sizes[d]) for d in dims]
@@ -238,8 +220,6 @@ def _index(m: GraphMaker, x: Value) -> Value | None:
 
 def _gather(m: GraphMaker, x: Value) -> Value | None:
     sizes = static_shape(x)
-    if not sizes:
-        return None
     dim = m.dim(x)
     fitting = [
         v
@@ -256,8 +236,6 @@ def _gather(m: GraphMaker, x: Value) -> Value | None:
 def _window(m: GraphMaker, x: Value) -> Value | None:
     """One position of each pooling window, or a dim whose elements are repeated; partly out of bounds."""
     sizes = static_shape(x)
-    if not sizes:
-        return None
     starts, steps, divisors, found = ([0] * len(sizes), [1] * len(sizes), [1] * len(sizes), list(sizes))
     for d in m.dims(x):
         starts[d], steps[d], divisors[d] = m.random.choice(((-1, 1, 1), (1, 2, 1), (-2, 3, 1), (0, 1, 2), (-1, 1, 3)))
@@ -271,8 +249,6 @@ def _window(m: GraphMaker, x: Value) -> Value | None:
 
 def _scatter_one(m: GraphMaker, x: Value) -> Value | None:
     sizes = static_shape(x)
-    if not sizes:
-        return None
     dim = m.dim(x)
     line = (*sizes[:dim], 1, *sizes[dim + 1 :])
     fitting = [v for v in m.values if pointwise.broadcast_shape(static_shape(v), line) == line]
@@ -286,8 +262,6 @@ def _scatter_one(m: GraphMaker, x: Value) -> Value | None:
 
 
 def _softmax(m: GraphMaker, x: Value) -> Value | None:
-    if not static_shape(x):
-        return None
     x, dim = m.floating(x), int_attr(m.dim(x))
     if m.chance(0.5):
         return normalisation.Softmax(x, dim, int_attr(m.chance(0.3)), x.type).result
@@ -295,8 +269,6 @@ def _softmax(m: GraphMaker, x: Value) -> Value | None:
 
 
 def _softmax_backward(m: GraphMaker, x: Value) -> Value | None:
-    if not static_shape(x):
-        return None
     x = m.floating(x)
     op = m.random.choice((normalisation.SoftmaxBackward, normalisation.LogSoftmaxBackward))
     return op(m.other(x, broadcasts=False), x, int_attr(m.dim(x)), x.type).result
@@ -304,7 +276,7 @@ def _softmax_backward(m: GraphMaker, x: Value) -> Value | None:
 
 def _layer_norm(m: GraphMaker, x: Value) -> Value | None:
     sizes = static_shape(x)
-    if not sizes or spelling_of(x) not in ("f32", "f64"):
+    if spelling_of(x) not in ("f32", "f64"):
         return None
     x = m.clamp(x, -100, 100)  # torch's running mean is NaN where it meets an infinity
     rank = m.random.randint(1, len(sizes))
@@ -340,8 +312,6 @@ def _mm(m: GraphMaker, x: Value) -> Value | None:
 def _aten(m: GraphMaker, x: Value) -> Value | None:
     """A call into ATen between kernels, which requires certain strides of its operand."""
     sizes, spelling = static_shape(x), spelling_of(x)
-    if not sizes:
-        return None
     strides = m.dense_strides(sizes)
     overload, arguments = m.random.choice(
         (("aten.roll.default", [[1], [m.dim(x)]]), ("aten.triu.default", [0]))
@@ -352,11 +322,18 @@ def _aten(m: GraphMaker, x: Value) -> Value | None:
     return y
 
 
-_TABLE: tuple[tuple[Step, float], ...] = (
-    (_row, 40), (_convert, 7), (_where, 5), (_reduce, 14), (_mean, 4), (_arg_extreme, 2), (_running, 3),
-    (_permute, 6), (_reshape, 6), (_unsqueeze, 3), (_expand, 5), (_slice, 6), (_unfold, 3), (_cat, 6), (_pad, 3),
-    (_flip, 3), (_copy, 1), (_iota, 1), (_index, 3), (_gather, 3), (_window, 4), (_scatter_one, 3), (_softmax, 4),
-    (_softmax_backward, 2), (_layer_norm, 2), (_mm, 2), (_aten, 2),
+#: Steps that take a value of any rank, and those that need one of the given rank or more, with weights.
+_TABLE: tuple[tuple[int, Step, float], ...] = (
+    (0, _row, 40), (0, _convert, 7), (0, _where, 5), (1, _reduce, 14), (1, _mean, 4), (1, _arg_extreme, 2),
+    (1, _running, 3), (2, _permute, 6), (0, _reshape, 6), (0, _unsqueeze, 3), (0, _expand, 5), (1, _slice, 6),
+    (1, _unfold, 3), (1, _cat, 6), (1, _pad, 3), (1, _flip, 3), (1, _copy, 1), (0, _iota, 1), (1, _index, 3),
+    (1, _gather, 3), (1, _window, 4), (1, _scatter_one, 3), (1, _softmax, 4), (1, _softmax_backward, 2),
+    (1, _layer_norm, 2), (2, _mm, 2), (1, _aten, 2),
 )  # fmt: skip
-STEPS: list[Step] = [step for step, _ in _TABLE]
-WEIGHTS: list[float] = [weight for _, weight in _TABLE]
+
+
+def random_step(m: GraphMaker) -> Value | None:
+    """Applies a random step to a recent value; None if the step does not apply to it."""
+    ((rank, step, _),) = m.random.choices(_TABLE, [weight for *_, weight in _TABLE])
+    x = m.recent()
+    return step(m, x) if len(static_shape(x)) >= rank else None

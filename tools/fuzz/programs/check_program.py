@@ -13,16 +13,16 @@ from typing import Any
 import torch
 
 from cuesta.dialects.reference import with_strides
-from cuesta.driver.backend import compile_fx_graph
 from cuesta.frontend.capture.tensor_cores import without_tf32
 from cuesta.reports import compile_report
 from cuesta.tools.accuracy import same_form
+from cuesta.tools.fuzz.compiling import Backend, Compiled, checking
 from cuesta.tools.fuzz.failure import Failure, Note, Unjudged, Verdict, kind_of
-from cuesta.tools.fuzz.programs.program import Function, Program, Run, Spec, copies, input_tensors
-from cuesta.tools.fuzz.rounding import ALL_RUNS, RUNS, DisturbedRounding, compare
+from cuesta.tools.fuzz.programs.program import Program, Run, Spec, copies, input_tensors
+from cuesta.tools.fuzz.rounding import Reference
 from cuesta.torch_private.aot_graphs import make_boxed_func
 from cuesta.torch_private.decompositions import core_aten_decompositions
-from cuesta.torch_private.dynamo import aot_autograd, lookup_backend, maybe_mark_dynamic
+from cuesta.torch_private.dynamo import aot_autograd
 from cuesta.torch_private.fake_tensors import FakeTensorMode
 
 Tensor = torch.Tensor
@@ -40,7 +40,7 @@ def check_program(text: str, checked: bool = False) -> Verdict:
         warnings.simplefilter("ignore")
         wanted, traced = _in_torch(program, text)
         with _told_sizes() as told:
-            actual = _Compiled(program, _checking if checked else "cuesta", wanted)
+            actual = _Compiled(program, checking if checked else "cuesta", wanted)
         if actual.problem is not None:  # any exception of the compiler or of the compiled program is a failure
             return Failure.of(actual.problem)
         for each, run, form in zip(wanted, actual.runs, traced.runs, strict=True):
@@ -71,42 +71,28 @@ def _in_torch(program: Program, text: str) -> tuple[list[Wanted], _Compiled]:
     return wanted, traced
 
 
-def _checking(gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
-    """The backend with `options={"checked": True}`."""
-    return compile_fx_graph(gm, inputs, options={"checked": True})
-
-
 @dataclass
 class Wanted:
-    """The results of one call in eager, in float64, and in eager with other rounding errors."""
+    """The results of one call in eager, with what `compare` needs to judge others by."""
 
     program: Program
     tensors: list[Tensor]
     expected: Run
-    exact: Run
-    disturbed: list[Run] = field(default_factory=list)
+    reference: Reference
 
     @staticmethod
     def of(program: Program, text: str, specs: Sequence[Spec]) -> Wanted:
         tensors = input_tensors(specs, program.gradient, program.device)
-        expected = program.run(program.function, copies(tensors))
-        return Wanted(program, tensors, expected, _exact(text, specs) or expected)
+
+        def run() -> Run:
+            return program.run(program.function, copies(tensors))
+
+        expected = run()
+        exact = _exact(text, specs) or expected
+        return Wanted(program, tensors, expected, Reference(lambda: run().tensors, expected.tensors, exact.tensors))
 
     def compare(self, actual: Run) -> Failure | None:
-        failure = self._compare(actual, RUNS)
-        return failure and self._compare(actual, ALL_RUNS)
-
-    def _compare(self, actual: Run, count: int) -> Failure | None:
-        """Compares with eager and `count` disturbed eager runs."""
-        for seed in range(len(self.disturbed), count):
-            with DisturbedRounding(seed):
-                self.disturbed.append(self.program.run(self.program.function, copies(self.tensors)))
-        for name, want in self.expected.tensors.items():
-            eagers = [want, *(run.tensors[name] for run in self.disturbed)]
-            wrong = compare(name, actual.tensors[name], eagers, self.exact.tensors[name])
-            if wrong is not None:
-                return wrong
-        return None
+        return self.reference.compare(actual.tensors)
 
 
 @dataclass
@@ -114,7 +100,7 @@ class _Compiled:
     """The program compiled by a backend, and the results of all its calls in order."""
 
     program: Program
-    backend: str | Callable[..., Any]
+    backend: Backend
     wanted: list[Wanted]
     runs: list[Run] = field(default_factory=list)
     #: after each call: the number of graphs that Dynamo has passed to the backend so far, and of programs compiled
@@ -123,36 +109,17 @@ class _Compiled:
     problem: Exception | None = None
 
     def __post_init__(self) -> None:
-        torch.compiler.reset()
-        compile, count = lookup_backend(self.backend) if isinstance(self.backend, str) else self.backend, 0
-
-        def counted(gm: torch.fx.GraphModule, inputs: list[Any]) -> Any:
-            nonlocal count
-            count += 1
-            return compile(gm, inputs)
-
-        dynamic = {"no": False, "all": True, "marked": None}[self.program.dynamic]
-        function = _marking(self.program, torch.compile(self.program.function, backend=counted, dynamic=dynamic))
+        program = self.program
+        dynamic = {"no": False, "all": True, "marked": None}[program.dynamic]
+        marked = program.marked() if program.dynamic == "marked" else []
+        compiled = Compiled.of(program.function, self.backend, dynamic, marked)
         try:
             for each in self.wanted:
-                self.runs.append(self.program.run(function, copies(each.tensors)))
-                self.graphs.append(count)
+                self.runs.append(program.run(compiled.function, copies(each.tensors)))
+                self.graphs.append(compiled.graphs)
                 self.programs.append(len(compile_report.report().graphs))
         except Exception as problem:
             self.problem = problem
-
-
-def _marking(program: Program, function: Function) -> Function:
-    if program.dynamic != "marked":
-        return function
-    dims = program.marked()
-
-    def call(*tensors: Tensor) -> tuple[Tensor, ...]:
-        for i, dim in dims:
-            maybe_mark_dynamic(tensors[i], dim)
-        return function(*tensors)
-
-    return call
 
 
 class _Kept(logging.Handler):

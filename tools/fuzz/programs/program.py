@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import itertools
-import linecache
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import torch
 
 from cuesta.dialects.reference import with_strides
+from cuesta.tools.fuzz.compiling import Function, read_text
 
 Tensor = torch.Tensor
 Shape = tuple[int, ...]
 #: Sizes, strides (in elements) and dtype of an argument.
 Spec: TypeAlias = tuple[Shape, Shape, str]
-Function: TypeAlias = Callable[..., tuple[Tensor, ...]]
 
 
 def program_text(
@@ -96,11 +95,7 @@ class Program:
 
     @staticmethod
     def read(text: str) -> Program:
-        # Dynamo looks up the source of the function that it traces.
-        name = f"<program {hash(text)}>"
-        linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
-        scope: dict[str, Any] = {}
-        exec(compile(text, name, "exec"), scope)
+        scope = read_text(text)
         calls = [scope["INPUTS"], *scope["OTHERS"]]
         return Program(scope["program"], calls, scope["GRADIENT"], scope["DYNAMIC"], scope["DEVICE"])
 

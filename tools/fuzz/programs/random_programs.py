@@ -24,17 +24,9 @@ SIZES = (1, 2, 3, 3, 4, 5, 8, 17)
 #: Sizes that differ from call to call. They begin at 2, because torch specialises on sizes 0 and 1.
 SYMBOL_SIZES = (2, 3, 4, 5, 6, 7, 9, 12, 17, 24, 33)
 RANKS = (0, 1, 1, 2, 2, 2, 3, 3, 4)
-DTYPES = ("float32",) * 10 + (
-    "float64",
-    "bfloat16",
-    "bfloat16",
-    "float16",
-    "int64",
-    "int64",
-    "int32",
-    "int8",
-    "uint8",
-    "bool",
+DTYPES = (
+    *("float32",) * 10,
+    *("float64", "bfloat16", "bfloat16", "float16", "int64", "int64", "int32", "int8", "uint8", "bool"),
 )
 LARGEST = 20_000
 #: Lines of a program, not counting refused ones: torch refuses about half of the drawn lines.

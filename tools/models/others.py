@@ -1,12 +1,9 @@
-"""Defines the suite's other models: recurrent, a recommender, in the frequency domain, with control flow."""
+"""Defines small networks of the suite: a recommender, a mixer by FFT, control flow, a diffusion model's blocks."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
-
-from cuesta.tools.models.lstm import LSTMLanguageModel
-from cuesta.tools.models.suite.case import SuiteCase
 
 
 class Recommender(nn.Module):
@@ -54,22 +51,26 @@ class Deciding(nn.Module):
         return self.ways[1](x) * 2
 
 
-OTHERS = (
-    SuiteCase(
-        "LSTM",
-        lambda: LSTMLanguageModel(50, 16, 2, 0.0),
-        lambda batch: {"tokens": torch.randint(50, (batch, 6))},
-    ),
-    SuiteCase(
-        "a recommender (embedding bags)",
-        Recommender,
-        lambda batch: {"numbers": torch.randn(batch, 4), "ids": torch.randint(50, (batch, 5))},
-    ),
-    SuiteCase("FFT", SpectralMixer, lambda batch: {"x": torch.randn(batch, 16, 8)}),
-    SuiteCase(
-        "control flow by data",
-        Deciding,
-        lambda batch: {"x": torch.randn(batch, 8)},
-        breaks="each `if` asks for a number",
-    ),
-)
+class UNetBlock(nn.Module):
+    """The blocks of a diffusion model's U-Net: time embedding, residual convolutions, attention, resampling."""
+
+    def __init__(self, channels: int = 16) -> None:
+        super().__init__()
+        self.enter = nn.Conv2d(3, channels, 3, padding=1)
+        self.time = nn.Sequential(nn.Linear(16, channels), nn.SiLU(), nn.Linear(channels, channels))
+        self.first = nn.Sequential(nn.GroupNorm(4, channels), nn.SiLU(), nn.Conv2d(channels, channels, 3, padding=1))
+        self.down = nn.Conv2d(channels, 2 * channels, 3, stride=2, padding=1)
+        self.norm = nn.GroupNorm(4, 2 * channels)
+        self.attention = nn.MultiheadAttention(2 * channels, 4, batch_first=True)
+        self.up = nn.ConvTranspose2d(2 * channels, channels, 2, stride=2)
+        self.leave = nn.Sequential(nn.GroupNorm(4, 2 * channels), nn.SiLU(), nn.Conv2d(2 * channels, 3, 3, padding=1))
+
+    def forward(self, image: Tensor, step: Tensor) -> Tensor:
+        waves = torch.exp(-torch.arange(8, device=step.device, dtype=image.dtype)) * step[:, None]
+        moved = self.time(torch.cat([waves.sin(), waves.cos()], -1))[:, :, None, None]
+        skip = self.enter(image)
+        skip = skip + self.first(skip + moved)
+        low = self.down(skip)
+        rows = self.norm(low).flatten(2).transpose(1, 2)
+        low = low + self.attention(rows, rows, rows, need_weights=False)[0].transpose(1, 2).reshape(low.shape)
+        return self.leave(torch.cat([self.up(low), skip], 1))
