@@ -47,7 +47,7 @@ MAY_IMPORT: dict[str, set[str] | None] = {
     "sizes": {"errors"},
     "torch_private": {"errors"},
     "policy": {"sizes", "targets", "torch_private"},
-    "reports": {"options"},
+    "reports": {"options", "runtime"},
     "dialects": LEVELS,
     "passes": LEVELS,
     "lowering": LEVELS,

@@ -37,6 +37,7 @@ from cuesta.options import Options
 from cuesta.reports import compile_report
 from cuesta.reports.compile_report import GraphReport, SetsOfSizes
 from cuesta.runtime.executable import Executable
+from cuesta.runtime.schema.report import AtenCall
 from cuesta.torch_private.configs import repro_after
 
 log = logging.getLogger("cuesta")
@@ -169,7 +170,7 @@ def _bound(made: MadeProgram, gm: torch.fx.GraphModule, request: _Request, repor
 def report_of_steps(steps: dict[torch.fx.Node, str], kind: str) -> GraphReport:
     """The report of the steps at which a graph is cut."""
     counts = collections.Counter((str(node.target), reason) for node, reason in steps.items())
-    calls = [
+    calls: list[AtenCall] = [
         {"op": op, "reason": f"{reason}; it runs between programs", "route": "Python", "count": count, "where": ""}
         for (op, reason), count in counts.items()
     ]

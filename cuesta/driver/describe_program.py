@@ -9,6 +9,7 @@ from cuesta.driver.autotune.kernel_traffic import kernel_functions, launch_bytes
 from cuesta.errors import CompileError
 from cuesta.lowering.host_to_llvm.describe import describe, origin
 from cuesta.reports.compile_report import GraphReport
+from cuesta.runtime.schema.report import Apart, AtenCall, Kernel
 
 #: A forward graph keeps its arena between calls if the arena is at most this share of the bytes that the graph saves.
 _SMALL_ARENA = 1 / 256
@@ -23,8 +24,8 @@ def describe_program(module: ir.Module, report: GraphReport) -> dict[str, Any]:
         )
     (host,) = hosts
     functions = kernel_functions(module)
-    kernels: dict[str, dict[str, Any]] = {}
-    calls: dict[tuple[str, str], dict[str, Any]] = {}
+    kernels: dict[str, Kernel] = {}
+    calls: dict[tuple[str, str], AtenCall] = {}
     for view in host.regions[0].blocks[0].operations:
         op = view.operation
         if op.name == "host.launch":
@@ -37,7 +38,7 @@ def describe_program(module: ir.Module, report: GraphReport) -> dict[str, Any]:
         elif op.name == "host.aten":
             overload, reason = op.attributes["overload"].value, op.attributes["reason"].value
             route = op.attributes["route"].value
-            new = {"op": overload, "reason": reason, "route": route, "count": 0, **origin(op)}
+            new: AtenCall = {"op": overload, "reason": reason, "route": route, "count": 0, **origin(op)}
             calls.setdefault((overload, reason), new)["count"] += 1
     report.kernels, report.aten_calls = list(kernels.values()), list(calls.values())
     report.launches = sum(k["uses"] for k in report.kernels)
@@ -48,5 +49,14 @@ def describe_program(module: ir.Module, report: GraphReport) -> dict[str, Any]:
     is_cheap = report.name != "forward" or report.arena_bytes <= _SMALL_ARENA * report.kept_bytes
     report.keeps_arena = is_cheap and report.memory_limit is None
     if "cuesta.remarks" in host.attributes:
-        report.apart = [{a.name: a.attr.value for a in row} for row in host.attributes["cuesta.remarks"]]
+        report.apart = [_apart(row) for row in host.attributes["cuesta.remarks"]]
     return describe(module) | {"keeps_arena": report.keeps_arena}
+
+
+def _apart(remark: ir.DictAttr) -> Apart:
+    return {
+        "bytes": remark["bytes"].value,
+        "consumer": remark["consumer"].value,
+        "producer": remark["producer"].value,
+        "reason": remark["reason"].value,
+    }

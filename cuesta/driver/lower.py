@@ -200,7 +200,14 @@ class Lowering:
         by_name = {row["name"]: row for row in self.metadata["kernels"]}
         for kernel in self.report.kernels:
             row = by_name[kernel["name"]]
-            kernel |= {key: row[key] for key in ("grid", "warps", "shared", "registers", "spills", "halvings")}
+            kernel |= {
+                "grid": row["grid"],
+                "warps": row["warps"],
+                "shared": row["shared"],
+                "registers": row["registers"],
+                "spills": row["spills"],
+                "halvings": row["halvings"],
+            }
 
 
 def lower_module(module: ir.Module, options: Options, report: GraphReport, level: str = "import") -> Artefact:
