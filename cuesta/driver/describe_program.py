@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from cuesta._mlir import ir
 from cuesta.driver.autotune.kernel_traffic import kernel_functions, launch_bytes
 from cuesta.errors import CompileError
 from cuesta.lowering.host_to_llvm.describe import describe, origin
 from cuesta.reports.compile_report import GraphReport
+from cuesta.runtime.schema.program import Program
 from cuesta.runtime.schema.report import Apart, AtenCall, Kernel
 
 #: A forward graph keeps its arena between calls if the arena is at most this share of the bytes that the graph saves.
 _SMALL_ARENA = 1 / 256
 
 
-def describe_program(module: ir.Module, report: GraphReport) -> dict[str, Any]:
+def describe_program(module: ir.Module, report: GraphReport) -> Program:
     """Describes the planned host function for the runtime, and fills in the kernels, calls and memory of the report."""
     hosts = [op for op in module.body.operations if op.operation.name == "func.func"]
     if len(hosts) != 1 or "cuesta.memory" not in hosts[0].attributes:
@@ -50,7 +49,7 @@ def describe_program(module: ir.Module, report: GraphReport) -> dict[str, Any]:
     report.keeps_arena = is_cheap and report.memory_limit is None
     if "cuesta.remarks" in host.attributes:
         report.apart = [_apart(row) for row in host.attributes["cuesta.remarks"]]
-    return describe(module) | {"keeps_arena": report.keeps_arena}
+    return {**describe(module), "keeps_arena": report.keeps_arena}
 
 
 def _apart(remark: ir.DictAttr) -> Apart:

@@ -6,7 +6,6 @@ import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 
@@ -35,6 +34,7 @@ from cuesta.policy.choices import Chooser, chosen_by
 from cuesta.reports.compile_report import GraphReport
 from cuesta.runtime.artefact import Artefact
 from cuesta.runtime.executable import Executable
+from cuesta.runtime.schema.program import Program
 from cuesta.sizes import assumed, assumptions
 
 #: Levels at which the host function is separate from the kernels and its memory is planned.
@@ -57,8 +57,8 @@ class Lowering:
     #: the level of the module: a stage's name, or "import" for a module fresh from the importer
     level: str = "import"
     dump: Dump | None = None
-    #: describes the program for the runtime; complete once the machine code is begun
-    metadata: dict[str, Any] = field(default_factory=dict, init=False)
+    #: describes the program for the runtime, once its memory is planned; complete once the machine code is begun
+    metadata: Program = field(init=False)
     #: waits for worker processes that compile the GPU kernels, and gives each kernel's code by its name
     _kernels: Callable[[], dict[str, bytes]] | None = field(default=None, init=False)
 

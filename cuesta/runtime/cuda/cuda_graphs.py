@@ -19,12 +19,13 @@ import threading
 import weakref
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 
 from cuesta.reports.quantities import count_text
 from cuesta.runtime.arguments import aligned_copy, argument_result, flat_view
+from cuesta.runtime.schema import program as schema
 from cuesta.torch_private.tensors import copy_each, reinterpret_tensor, storage_key, storage_uses
 
 Tensor = torch.Tensor
@@ -133,7 +134,7 @@ class RecordedProgram:
     def __init__(
         self,
         program: Program,
-        metadata: dict[str, Any],
+        metadata: schema.Program,
         static: Collection[int],
         recorder: Recorder,
         fits: Callable[[list[Tensor]], bool],
