@@ -165,7 +165,7 @@ def check_operands(rows: Sequence[Operand], values: Mapping[str, int]) -> None:
 
 
 def _length(region: Memory, values: Mapping[str, int]) -> int:
-    sizes, strides = ([_number(n, values) for n in numbers] for numbers in (region["sizes"], region["strides"]))
+    sizes, strides = ([_number(n, values) for n in region[key]] for key in ("sizes", "strides"))
     found = extent(sizes, strides, region["itemsize"])
     assert isinstance(found, int)
     return found

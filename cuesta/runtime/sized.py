@@ -27,7 +27,7 @@ from cuesta.sizes import at, parse
 def is_sized(program: Program) -> bool:
     """Whether a program has symbols in its sizes. A symbol may occur only in a view (`x[:n]`, n from the data), or only
     as an argument of a call through Python (`op(x, n)`)."""
-    tensors: tuple[Mapping[str, Any], ...] = (*program["arguments"], *program["bases"], *program["results"])
+    tensors = (tensor for key in ("arguments", "bases", "results") for tensor in program[key])
     numbers = (n for t in tensors for n in (*t.get("sizes", ()), *t.get("strides", ()), t.get("offset", 0)))
     if bool(program["words"]) or any(isinstance(n, str) for n in numbers):
         return True
@@ -72,10 +72,7 @@ def _with_sizes(program: Program, values: Mapping[str, int]) -> Program:
         "arena": number(program["arena"]),
         "words": [number(n) for n in program["words"]],
         "late": sorted({n for name, n in grids.items() if name[0] == "k" and program["kernels"][n]["late"]}),
-        "arguments": [_sized(argument, number) for argument in program["arguments"]],
-        "bases": [_sized(base, number) for base in program["bases"]],
-        "results": [_sized(result, number) for result in program["results"]],
-        "steps": [_sized(step, number) for step in program["steps"]],
+        **{key: [_sized(e, number) for e in program[key]] for key in ("arguments", "bases", "results", "steps")},
         "calls": [{**_sized(call, number), "args": with_numbers(call["args"], number)} for call in program["calls"]],
     }
     return cast(Program, made)

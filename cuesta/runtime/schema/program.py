@@ -277,7 +277,7 @@ def _is_plain(tensor: Mapping[str, Any]) -> bool:
     return not any(type(n) is str for n in numbers)
 
 
-def _check_indices(program: Mapping[str, Any]) -> None:
+def _check_indices(program: Program) -> None:
     """Checks that lists of argument numbers name existing arguments, each once."""
     for key in ("released", "mutates", "lent"):
         with _within(f".{key}"):
@@ -297,7 +297,7 @@ def _check_list(indices: list[int], count: int, what: str) -> None:
         raise Wrong(indices, "each is valid once")
 
 
-def _check_grids(program: Mapping[str, Any]) -> None:
+def _check_grids(program: Program) -> None:
     for i, (_, first, last) in enumerate(program["buffers"]):
         if first > last:
             raise Wrong(last, "a buffer's last step is not before its first").within(f".buffers[{i}]")
@@ -313,7 +313,7 @@ def _check_grids(program: Mapping[str, Any]) -> None:
                     raise Wrong(side, f"the grid of kernel {kernel}; it is passed {len(passed)} sizes")
 
 
-def _check_device(program: Mapping[str, Any]) -> None:
+def _check_device(program: Program) -> None:
     target, where = parse_target(program["target"]), torch.device(program["device"])
     if where.type != target.device_type:
         raise Wrong(str(where), f"a program for {target} runs on {target.device_type}").within(".device")
@@ -323,7 +323,7 @@ def _check_device(program: Mapping[str, Any]) -> None:
         raise Wrong(program["kernels"], "a CPU's kernels are in the machine code").within(".kernels")
 
 
-def _check_code(program: Mapping[str, Any], code: Collection[str]) -> None:
+def _check_code(program: Program, code: Collection[str]) -> None:
     names = [kernel["name"] for kernel in program["kernels"]]
     if len(set(names)) < len(names):
         raise Wrong(names, "each name is valid once").within(".kernels")
@@ -332,7 +332,7 @@ def _check_code(program: Mapping[str, Any], code: Collection[str]) -> None:
         raise Wrong(other, "the described kernels and those with code are not the same").within(".kernels")
 
 
-def _check_names(program: Mapping[str, Any], symbols: frozenset[str]) -> None:
+def _check_names(program: Program, symbols: frozenset[str]) -> None:
     """Checks that expressions which are evaluated before arena offsets or grids are known do not name these."""
     offsets = symbols | {f"a{i}" for i in range(len(program["buffers"]))} | {"arena"}
     parts: list[tuple[str, list[Any], frozenset[str]]] = [
