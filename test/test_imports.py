@@ -48,6 +48,7 @@ MAY_IMPORT: dict[str, set[str] | None] = {
     "torch_private": {"errors"},
     "policy": {"sizes", "targets", "torch_private"},
     "reports": {"options", "runtime"},
+    "runtime": BASE - {"reports"},
     "dialects": LEVELS,
     "passes": LEVELS,
     "lowering": LEVELS,

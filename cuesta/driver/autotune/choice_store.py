@@ -50,7 +50,7 @@ class Choice:
             "about": self.about,
             "taken": self.taken,
             "usual": self.usual,
-            "times": self.times,
+            "times": dict(self.times),
             "source": self.source,
         }
 
