@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from cuesta._mlir import func, ir
-from cuesta.dialects.fields import Int, Ints, Marker, Numbers, Raw, Text
+from cuesta.dialects.fields import Int, IntDict, Ints, Marker, Numbers, Raw, Text
 
 #: Of an argument or a result: its strides, in elements.
 STRIDES = Numbers("cuesta.strides")
@@ -30,8 +30,8 @@ OFFSET = Numbers("cuesta.offset")
 MUTATES = Ints("cuesta.mutates")
 #: What passes did not do, and why: a dictionary each.
 REMARKS = Raw("cuesta.remarks")
-#: A dictionary of the bytes that a call allocates.
-MEMORY = Raw("cuesta.memory")
+#: The bytes that a call allocates, by what for.
+MEMORY = IntDict("cuesta.memory")
 #: Where each buffer lies in the arena, and when it is alive.
 BUFFERS = Raw("cuesta.buffers")
 

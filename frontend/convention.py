@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 from cuesta.errors import Unsupported
 from cuesta.frontend.symbols import Source
+from cuesta.runtime.schema import convention as schema
 from cuesta.sizes import at, parse
 
 
@@ -39,11 +40,11 @@ class Convention:
         outputs = [Output("value", value=at(parse(o.value), values)) if o.kind == "size" else o for o in self.outputs]
         return replace(self, outputs=outputs, sources=[])
 
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
+    def as_dict(self) -> schema.Convention:
+        return cast(schema.Convention, asdict(self))
 
     @staticmethod
-    def from_dict(data: dict[str, Any]) -> Convention:
+    def from_dict(data: schema.Convention) -> Convention:
         outputs = [Output(**o) for o in data["outputs"]]
         sources = [Source(**s) for s in data["sources"]]
         return Convention(outputs, data["tensor_arguments"], data["constants"], sources)

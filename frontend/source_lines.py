@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from torch.fx import GraphModule, Node
+
+from cuesta.runtime.artefact import Metadata
+from cuesta.runtime.schema.report import Origin
 
 _FRAME = 'File "'
 
@@ -44,24 +46,24 @@ def numbers_of(gm: GraphModule) -> dict[str, int]:
     return {node.name: i for i, node in enumerate(gm.graph.nodes)}
 
 
-def by_number(metadata: Mapping[str, Any], numbers: Mapping[str, int]) -> None:
+def by_number(metadata: Metadata, numbers: Mapping[str, int]) -> None:
     """Replaces node names in an artefact's metadata by node numbers, in place. Steps without a node get no number."""
     for entry in _entries(metadata):
         name = entry.pop("node", None)
-        if name in numbers:
+        if isinstance(name, str) and name in numbers:
             entry["node"] = numbers[name]
 
 
-def in_lines_of(metadata: Mapping[str, Any], gm: GraphModule) -> None:
+def in_lines_of(metadata: Metadata, gm: GraphModule) -> None:
     """Fills lines of this graph into an artefact's metadata, in place; the graph equals the one the artefact was made
     for. Steps without a node get no line."""
     nodes = list(gm.graph.nodes)
     for entry in _entries(metadata):
-        number = entry.get("node", len(nodes))
-        entry["where"] = _place_of(nodes[number]) if number < len(nodes) else ""
+        number = entry.get("node")
+        entry["where"] = _place_of(nodes[number]) if isinstance(number, int) and number < len(nodes) else ""
 
 
-def without_lines(metadata: Mapping[str, Any]) -> None:
+def without_lines(metadata: Metadata) -> None:
     """Empties the lines in an artefact's metadata, in place, where the graph that uses the artefact is not at hand."""
     for entry in _entries(metadata):
         entry["where"] = ""
@@ -72,8 +74,7 @@ def _place_of(node: Node) -> str:
     return f"{frame[0]}:{frame[1]}" if frame else name_of(node)
 
 
-def _entries(metadata: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _entries(metadata: Metadata) -> Iterator[Origin]:
     """The entries of an artefact's metadata that have a source line."""
-    for entry in (*metadata["program"]["steps"], *metadata["report"]["aten_calls"]):
-        if "where" in entry:
-            yield entry
+    yield from (step for step in metadata["program"]["steps"] if step["kind"] != "check")
+    yield from metadata["report"]["aten_calls"]

@@ -40,6 +40,7 @@ from cuesta.reports.compile_report import GraphReport, SetsOfSizes
 from cuesta.runtime.cuda.cuda_graphs import RecordedProgram
 from cuesta.runtime.cuda.cuda_recorder import recorder_of
 from cuesta.runtime.executable import Executable
+from cuesta.runtime.schema.report import AtenCall
 from cuesta.torch_private.configs import repro_after
 
 log = logging.getLogger("cuesta")
@@ -197,7 +198,7 @@ def _recorded(
 def report_of_steps(steps: dict[Node, str], kind: str) -> GraphReport:
     """The report of the steps at which a graph is cut."""
     counts = collections.Counter((str(node.target), reason) for node, reason in steps.items())
-    calls = [
+    calls: list[AtenCall] = [
         {"op": op, "reason": f"{reason}; it runs between programs", "route": "Python", "count": count, "where": ""}
         for (op, reason), count in counts.items()
     ]

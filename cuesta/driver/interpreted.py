@@ -15,6 +15,7 @@ from cuesta.dialects import make_context, walk
 from cuesta.dialects.tt.interpreter import Kernel, OutsideMemory, prepare
 from cuesta.errors import BoundsError
 from cuesta.runtime.kernel_table import ROW, KernelTable, make_words, numbers_of_late, row_of
+from cuesta.runtime.schema import program as schema
 
 _LAUNCH = ctypes.CFUNCTYPE(
     ctypes.c_int32,
@@ -31,7 +32,7 @@ _FAILED = 999  # CUDA_ERROR_UNKNOWN
 class _Interpreter:
     """The kernels of one program, parsed."""
 
-    def __init__(self, kernels: Sequence[dict[str, Any]], code: Mapping[str, bytes], checked: bool) -> None:
+    def __init__(self, kernels: Sequence[schema.Kernel], code: Mapping[str, bytes], checked: bool) -> None:
         self._described, self._code, self._checked = kernels, code, checked
         self._kernels: dict[int, Kernel] = {}
         self._raised = threading.local()
@@ -72,9 +73,7 @@ class _Interpreter:
         return raised
 
 
-def load_interpreted(
-    kernels: Sequence[dict[str, Any]], code: Mapping[str, bytes], checked: bool = False
-) -> KernelTable:
+def load_interpreted(kernels: Sequence[schema.Kernel], code: Mapping[str, bytes], checked: bool = False) -> KernelTable:
     """The table of `kernels`, as an artefact describes them. Their code is their MLIR text. If the program is
     `checked`, it passes the size of each buffer, and an access outside of a buffer is a BoundsError."""
     interpreter, late = _Interpreter(kernels, code, checked), numbers_of_late(kernels)

@@ -6,14 +6,15 @@ import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 
 import cuesta.dialects as dialects
-from cuesta._mlir import ir
+from cuesta._mlir import func, ir
 from cuesta.cache import open_cache
+from cuesta.dialects import host
 from cuesta.dialects.fields import numbers
+from cuesta.dialects.graph_function import MEMORY, REMARKS
 from cuesta.dialects.top_module import known_sizes, mark_module, target_of, zeros_of
 from cuesta.driver.autotune.kernel_traffic import kernel_functions, launch_bytes
 from cuesta.driver.dump.logs import tell_stage
@@ -33,6 +34,8 @@ from cuesta.policy.choices import Chooser, chosen_by
 from cuesta.reports.compile_report import GraphReport
 from cuesta.runtime.artefact import Artefact
 from cuesta.runtime.executable import Executable
+from cuesta.runtime.schema.program import Program
+from cuesta.runtime.schema.report import Apart, AtenCall, Kernel
 from cuesta.sizes import assumed, assumptions
 
 #: Levels at which the host function is separate from the kernels and its memory is planned.
@@ -59,8 +62,8 @@ class Lowering:
     #: the level of the module: a stage's name, or "import" for a module fresh from the importer
     level: str = "import"
     dump: Dump | None = None
-    #: describes the program for the runtime; complete once the machine code is begun
-    metadata: dict[str, Any] = field(default_factory=dict, init=False)
+    #: describes the program for the runtime, once its memory is planned; complete once the machine code is begun
+    metadata: Program = field(init=False)
     #: waits for worker processes that compile the GPU kernels, and gives each kernel's code by its name
     _kernels: Callable[[], dict[str, bytes]] | None = field(default=None, init=False)
 
@@ -198,45 +201,58 @@ class Lowering:
         by_name = {row["name"]: row for row in self.metadata["kernels"]}
         for kernel in self.report.kernels:
             row = by_name[kernel["name"]]
-            kernel |= {key: row[key] for key in ("grid", "warps", "shared", "registers", "spills", "halvings")}
+            kernel |= {
+                "grid": row["grid"],
+                "warps": row["warps"],
+                "shared": row["shared"],
+                "registers": row["registers"],
+                "spills": row["spills"],
+                "halvings": row["halvings"],
+            }
 
 
-def _describe_program(module: ir.Module, report: GraphReport) -> dict[str, Any]:
+def _describe_program(module: ir.Module, report: GraphReport) -> Program:
     """Describes the planned host function for the runtime, and fills in the kernels, calls and memory of the report."""
-    hosts = [op for op in module.body.operations if op.operation.name == "func.func"]
-    if len(hosts) != 1 or "cuesta.memory" not in hosts[0].attributes:
+    hosts = [op for op in module.body.operations if isinstance(op, func.FuncOp)]
+    if len(hosts) != 1 or not MEMORY.is_on(hosts[0]):
         raise CompileError(
             f"{len(hosts)} functions beside the kernels; one, with plan-memory's cuesta.memory, is valid"
         )
-    (host,) = hosts
+    (function,) = hosts
     functions = kernel_functions(module)
-    kernels: dict[str, dict[str, Any]] = {}
-    calls: dict[tuple[str, str], dict[str, Any]] = {}
-    for view in host.regions[0].blocks[0].operations:
+    kernels: dict[str, Kernel] = {}
+    calls: dict[tuple[str, str], AtenCall] = {}
+    for view in function.regions[0].blocks[0].operations:
         op = view.operation
-        if op.name == "host.launch":
-            name = list(op.attributes["kernel"].value)[-1]
-            ops = [o.value for o in op.attributes["ops"]] if "ops" in op.attributes else []
+        if host.Launch.matches(op):
+            name, ops = host.Launch.kernel.of(op), host.Launch.ops.find(op) or []
             if name not in kernels:
                 size = launch_bytes(op, functions.get(name))
                 kernels[name] = {"name": name, "ops": ops, "uses": 0, "bytes": size}
             kernels[name]["uses"] += 1
-        elif op.name == "host.aten":
-            overload, reason = op.attributes["overload"].value, op.attributes["reason"].value
-            route = op.attributes["route"].value
-            new = {"op": overload, "reason": reason, "route": route, "count": 0, **origin(op)}
+        elif host.Call.matches(op):
+            overload, reason, route = host.Call.overload.of(op), host.Call.reason.of(op), host.Call.route.of(op)
+            new: AtenCall = {"op": overload, "reason": reason, "route": route, "count": 0, **origin(op)}
             calls.setdefault((overload, reason), new)["count"] += 1
     report.kernels, report.aten_calls = list(kernels.values()), list(calls.values())
     report.launches = sum(k["uses"] for k in report.kernels)
-    memory = {a.name: a.attr.value for a in host.attributes["cuesta.memory"]}
+    memory = MEMORY.of(function)
     report.arena_bytes, report.peak_bytes, report.kept_bytes = memory["arena"], memory["peak"], memory["kept"]
     # An arena that is kept takes memory on top of all saved tensors between forward and backward, and on top of other
     # programs' arenas between calls.
     is_cheap = report.name != "forward" or report.arena_bytes <= _SMALL_ARENA * report.kept_bytes
     report.keeps_arena = is_cheap and report.memory_limit is None
-    if "cuesta.remarks" in host.attributes:
-        report.apart = [{a.name: a.attr.value for a in row} for row in host.attributes["cuesta.remarks"]]
-    return describe(module) | {"keeps_arena": report.keeps_arena}
+    report.apart = [_apart(row) for row in REMARKS.find(function) or ()]
+    return {**describe(module), "keeps_arena": report.keeps_arena}
+
+
+def _apart(remark: ir.DictAttr) -> Apart:
+    return {
+        "bytes": remark["bytes"].value,
+        "consumer": remark["consumer"].value,
+        "producer": remark["producer"].value,
+        "reason": remark["reason"].value,
+    }
 
 
 def lower_module(module: ir.Module, options: Options, report: GraphReport, level: str = "import") -> Artefact:

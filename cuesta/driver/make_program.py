@@ -6,7 +6,7 @@ import functools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -27,6 +27,7 @@ from cuesta.options import Options
 from cuesta.reports.compile_report import GraphReport
 from cuesta.runtime.artefact import Artefact
 from cuesta.runtime.executable import Executable
+from cuesta.runtime.schema.program import Program
 from cuesta.runtime.sized import is_sized
 from cuesta.sizes import assumptions
 from cuesta.targets import Target
@@ -197,7 +198,7 @@ def _without_code(wanted: Wanted, report: GraphReport, convention: Convention, f
     return run_otherwise(failure, wanted.gm, convention, report, lambda again: _around(again, wanted, report))
 
 
-def _may_be_late(program: Mapping[str, Any]) -> bool:
+def _may_be_late(program: Program) -> bool:
     """Whether a program may be returned before LLVM has made its code.
 
     Not where errors are suppressed or a minifier runs: both need LLVM's errors during the compile.

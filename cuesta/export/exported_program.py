@@ -31,6 +31,8 @@ from cuesta.runtime.arguments import aligned_copy, missing_memory, shares_places
 from cuesta.runtime.artefact import Artefact
 from cuesta.runtime.dtypes import DTYPES
 from cuesta.runtime.executable import Executable
+from cuesta.runtime.schema.program import Argument
+from cuesta.runtime.schema.tensors import plain
 from cuesta.runtime.shared_memory import pairs_written
 from cuesta.runtime.strides import same_places
 from cuesta.torch_private import pytree
@@ -42,7 +44,7 @@ class _Sized:
     results."""
 
     run: Executable
-    expected: dict[int, Any]
+    expected: dict[int, Argument]
     outputs: list[Output]
 
 
@@ -185,9 +187,10 @@ class ExportedProgram:
             raise InputError(difference(spec, wanted, names))
         return flat
 
-    def _laid_out(self, item: Input, given: Any, expected: Mapping[str, Any]) -> torch.Tensor:
+    def _laid_out(self, item: Input, given: Any, expected: Argument) -> torch.Tensor:
         """The tensor with the strides that the program expects: a copy if it has others."""
-        sizes, strides, dtype = tuple(expected["sizes"]), tuple(expected["strides"]), DTYPES[expected["dtype"]]
+        sizes, strides = tuple(plain(expected["sizes"])), tuple(plain(expected["strides"]))
+        dtype = DTYPES[expected["dtype"]]
         if not isinstance(given, torch.Tensor):
             raise InputError(f"argument {item.name!r} is a {type(given).__name__}; a tensor was exported")
         if given.layout != torch.strided or given.is_nested:

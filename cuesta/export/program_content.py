@@ -8,18 +8,20 @@ from __future__ import annotations
 import json
 import zipfile
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Literal, TypeAlias, TypedDict
+from typing import Annotated, Any, TypedDict
 
 import torch
 
 from cuesta.errors import ArtefactError
-from cuesta.export.signature import Signature
+from cuesta.export.signature import Count, Signature, StoredSignature
 from cuesta.export.treespecs import read_treespec
+from cuesta.runtime.artefact import Metadata
 from cuesta.runtime.dtypes import DTYPES
 from cuesta.runtime.schema.calls import device
-from cuesta.runtime.schema.checks import Wrong, an_object, check_of, refusing, whole
+from cuesta.runtime.schema.checks import Wrong, an_object, check_of, refusing
 from cuesta.runtime.schema.convention import check_arguments
 from cuesta.runtime.schema.memory import extent_in_elements
+from cuesta.runtime.schema.program import Program
 from cuesta.runtime.schema.tensors import Dtype, check_dims
 from cuesta.torch_private import pytree
 
@@ -27,54 +29,39 @@ _JSON = "program.json"
 #: The rank of an argument that the program does not take, whose rank is unknown.
 _ANY_RANK = 1 << 30
 
-_Count: TypeAlias = Annotated[int, whole("a number of 0 or more is valid")]
 
-
-class _Input(TypedDict):
-    """An argument of the graph: a weight, a tensor of the call, or a constant that the export fixed."""
-
-    kind: Literal["weight", "tensor", "constant"]
-    name: str
-    number: _Count
-    value: str | float | bool | None
-
-
-class _Signature(TypedDict):
-    """How a call's arguments and results are arranged."""
-
-    inputs: list[_Input]
-    ranges: dict[str, tuple[int, int | None]]
-    in_spec: str
-    out_spec: str
-
-
-class _Weight(TypedDict):
+class Weight(TypedDict):
     """The place of a weight in its storage; sizes, strides and offset are in elements."""
 
-    storage: _Count
+    storage: Count
     device: Annotated[str, device]
-    offset: _Count
-    sizes: list[_Count]
-    strides: list[_Count]
+    offset: Count
+    sizes: list[Count]
+    strides: list[Count]
     dtype: Dtype
     parameter: bool
 
 
-class _Content(TypedDict):
+class MadeFor(TypedDict):
+    """The torch and the CPU that a program was made for."""
+
+    torch: str
+    instructions: list[str]
+
+
+class Content(MadeFor):
     """All of program.json."""
 
     kind: str
     format: int
-    torch: str
-    instructions: list[str]
-    signature: _Signature
-    weights: dict[str, _Weight]
+    signature: StoredSignature
+    weights: dict[str, Weight]
 
 
-_check_content = check_of(_Content)
+_check_content = check_of(Content)
 
 
-def read_json(archive: zipfile.ZipFile, check_origin: Callable[[Mapping[str, Any]], None]) -> dict[str, Any]:
+def read_json(archive: zipfile.ZipFile, check_origin: Callable[[Mapping[str, Any]], None]) -> Content:
     """Reads program.json. `check_origin` raises ArtefactError for a file of another version, whose keys may differ."""
     try:
         content: Any = json.loads(read_member(archive, _JSON))
@@ -84,11 +71,11 @@ def read_json(archive: zipfile.ZipFile, check_origin: Callable[[Mapping[str, Any
         an_object(content)
         check_origin(content)
         _check_content(content)
-    made: dict[str, Any] = content
+    made: Content = content
     return made
 
 
-def read_signature(content: Mapping[str, Any], metadata: Mapping[str, Any]) -> Signature:
+def read_signature(content: Content, metadata: Metadata) -> Signature:
     """The signature, checked against the metadata of the artefact in the same file."""
     described = content["signature"]
     specs = {key: read_treespec(described[key], f"{_JSON} signature.{key}") for key in ("in_spec", "out_spec")}
@@ -103,7 +90,7 @@ def read_signature(content: Mapping[str, Any], metadata: Mapping[str, Any]) -> S
     return Signature.of(described, **specs)
 
 
-def _check_specs(described: Mapping[str, Any], specs: Mapping[str, pytree.TreeSpec], outputs: int) -> None:
+def _check_specs(described: StoredSignature, specs: Mapping[str, pytree.TreeSpec], outputs: int) -> None:
     arguments, results = specs["in_spec"], specs["out_spec"]
     kinds = [arguments.child(i).type for i in range(arguments.num_children)]
     if arguments.type is not tuple or kinds != [tuple, dict]:
@@ -117,7 +104,7 @@ def _check_specs(described: Mapping[str, Any], specs: Mapping[str, pytree.TreeSp
         raise Wrong(results.num_leaves, f"the program has {outputs} outputs").within(".out_spec")
 
 
-def _ranks(described: Mapping[str, Any], metadata: Mapping[str, Any]) -> list[int | None]:
+def _ranks(described: StoredSignature, metadata: Metadata) -> list[int | None]:
     """The rank of each argument of the graph, None for one that is no tensor."""
     taken = metadata["convention"]["tensor_arguments"]
     known = {i: len(t["sizes"]) for i, t in zip(taken, metadata["program"]["arguments"], strict=True)}
@@ -137,9 +124,7 @@ def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
     return archive.read(name)
 
 
-def read_weights(
-    archive: zipfile.ZipFile, entries: Mapping[str, Any], program: Mapping[str, Any]
-) -> dict[str, torch.Tensor]:
+def read_weights(archive: zipfile.ZipFile, entries: Mapping[str, Weight], program: Program) -> dict[str, torch.Tensor]:
     """The weights by name; weights of one storage share memory. A weight may be on the CPU and on the program's devices
     only."""
     devices = {"cpu", program["device"], *program["elsewhere"]}
@@ -167,7 +152,7 @@ def _storage(data: bytes, where: str) -> torch.UntypedStorage:
     return flat.to(where).untyped_storage()
 
 
-def _check_inside(entry: Mapping[str, Any], nbytes: int) -> None:
+def _check_inside(entry: Weight, nbytes: int) -> None:
     """Raises Wrong unless a weight's last element is within its storage: torch would enlarge a storage that is too
     small."""
     check_dims(entry)

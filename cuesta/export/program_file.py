@@ -23,7 +23,7 @@ import torch
 from cuesta.driver.loading import load as load_code
 from cuesta.errors import ArtefactError, InputError
 from cuesta.export.program_archive import as_key, as_path, open_archive, write_archive
-from cuesta.export.program_content import read_json, read_member, read_signature, read_weights
+from cuesta.export.program_content import Content, MadeFor, Weight, read_json, read_member, read_signature, read_weights
 from cuesta.export.signature import Signature
 from cuesta.runtime.artefact import Artefact
 from cuesta.runtime.dtypes import DTYPES
@@ -72,7 +72,7 @@ def write_program(
     except NotImplementedError as error:
         raise ArtefactError(f"arguments or results are in a container that cannot be saved: {error}") from None
     entries, storages = _describe_weights(weights or {})
-    content = {
+    content: Content = {
         "kind": _KIND,
         "format": _FORMAT,
         **origin(),
@@ -101,7 +101,7 @@ def _check_mapping(weights: Any) -> None:
             raise InputError(f"weights takes a dict of names to tensors; {name!r} is a {type(value).__name__}")
 
 
-def origin() -> dict[str, Any]:
+def origin() -> MadeFor:
     """What a program made here needs to run: this torch, and a CPU with these instructions."""
     return {"torch": _release(torch.__version__), "instructions": sorted(instructions())}
 
@@ -134,8 +134,8 @@ def _release(version: str) -> str:
     return version.partition("+")[0]
 
 
-def _describe_weights(weights: Mapping[str, torch.Tensor]) -> tuple[dict[str, Any], list[torch.UntypedStorage]]:
-    entries: dict[str, Any] = {}
+def _describe_weights(weights: Mapping[str, torch.Tensor]) -> tuple[dict[str, Weight], list[torch.UntypedStorage]]:
+    entries: dict[str, Weight] = {}
     numbers: dict[int, int] = {}
     storages: list[torch.UntypedStorage] = []
     for name, tensor in weights.items():
@@ -146,7 +146,7 @@ def _describe_weights(weights: Mapping[str, torch.Tensor]) -> tuple[dict[str, An
         entries[name] = {
             "storage": number,
             "device": str(tensor.device),
-            "offset": tensor.storage_offset(),
+            "offset": int(tensor.storage_offset()),
             "sizes": list(tensor.shape),
             "strides": list(tensor.stride()),
             "dtype": _SPELLINGS[tensor.dtype],

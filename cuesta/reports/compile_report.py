@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, TypedDict, cast
 
 from cuesta.reports.quantities import count_text, size_text
+from cuesta.runtime.schema.report import Apart, AtenCall, Choice, Instead, Kernel, MemoryLimit
+from cuesta.runtime.schema.report import Report as StoredReport
 
 #: Fields that a cached artefact does not keep.
 _OF_ONE_COMPILE = (*("name", "products", "times", "cache", "dump", "cuda_graph", "tier", "frozen", "fallback", "sets"),)
 
 #: The most reports that are kept of one graph that is compiled for each set of sizes.
 _KEPT_OF_A_GRAPH = 32
+
+
+class CacheOutcome(TypedDict):
+    """Whether the program came from the cache, and why or why not."""
+
+    hit: bool
+    reason: str
 
 
 @dataclass
@@ -36,10 +45,10 @@ class GraphReport:
     #: name, ops (the torch ops fused in the kernel), uses (its launches) and bytes (of a launch's operands) of each
     #: kernel; on a GPU also the resources of a launch, and how often the block was halved because the GPU had no room
     #: for it
-    kernels: list[dict[str, Any]] = field(default_factory=list)
+    kernels: list[Kernel] = field(default_factory=list)
     launches: int = 0
     #: op, reason, route and count of each ATen overload that is called, and where (file:line) the first call comes from
-    aten_calls: list[dict[str, Any]] = field(default_factory=list)
+    aten_calls: list[AtenCall] = field(default_factory=list)
     arena_bytes: int = 0
     #: whether the arena is kept for the next call
     keeps_arena: bool = True
@@ -49,20 +58,20 @@ class GraphReport:
     #: memory that the call holds at its end besides the arena: results, less arguments that it has freed
     kept_bytes: int = 0
     #: the `limit` that was asked for, and `by` which means the plan is within it ("" if the usual plan was)
-    memory_limit: dict[str, Any] | None = None
+    memory_limit: MemoryLimit | None = None
     #: producer, consumer, reason and bytes of each pair of neighbours that were not fused
-    apart: list[dict[str, Any]] = field(default_factory=list)
+    apart: list[Apart] = field(default_factory=list)
     #: kind, about, taken, usual, times (candidate → seconds of a call) and source ("measured", "remembered", or why
     #: neither) of each choice that max_autotune made
-    choices: list[dict[str, Any]] = field(default_factory=list)
+    choices: list[Choice] = field(default_factory=list)
     #: the same fields for each kind of f32 products (`about`) for which it was measured who computes them on this CPU
-    products: list[dict[str, Any]] = field(default_factory=list)
+    products: list[Choice] = field(default_factory=list)
     times: dict[str, float] = field(default_factory=dict)
-    cache: dict[str, Any] = field(default_factory=lambda: {"hit": False, "reason": "not asked"})
+    cache: CacheOutcome = field(default_factory=lambda: CacheOutcome(hit=False, reason="not asked"))
     #: the folder of the graph's dump, and why the dump is incomplete if it is
     dump: str | None = None
     #: ops and error of each kernel that did not compile; its ops are called in ATen
-    instead: list[dict[str, Any]] = field(default_factory=list)
+    instead: list[Instead] = field(default_factory=list)
     #: the outcome of recording the program as a CUDA graph; None if nobody asked
     cuda_graph: str | None = None
     #: the tier of `tiered` that runs, "full" or "first", and why; None if nobody asked
@@ -91,14 +100,14 @@ class GraphReport:
             within = self.times.get("measuring", 0.0) - measured
             self.times[stage] = self.times.get(stage, 0.0) + time.perf_counter() - start - within
 
-    def program(self) -> dict[str, Any]:
+    def program(self) -> StoredReport:
         """The fields that a cached artefact keeps: all but those of this one compile."""
         kept = asdict(self)
         for passing in _OF_ONE_COMPILE:
             del kept[passing]
-        return kept
+        return cast(StoredReport, kept)
 
-    def take_program(self, kept: Mapping[str, Any]) -> None:
+    def take_program(self, kept: StoredReport) -> None:
         """Sets the fields that `program` returned in an earlier compile."""
         for name, value in kept.items():
             setattr(self, name, value)
@@ -208,7 +217,7 @@ def clear() -> None:
     _CURRENT.graphs.clear()
 
 
-def choice_text(choice: Mapping[str, Any]) -> str:
+def choice_text(choice: Choice) -> str:
     """The candidate that a choice took and its time, against the usual one."""
     times, taken, usual = choice["times"], choice["taken"], choice["usual"]
     text = f"{choice['kind']} {choice['about']}: {taken}"

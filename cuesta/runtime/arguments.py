@@ -18,7 +18,7 @@ If the program writes into a copy, the copy is copied back into the argument.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -27,6 +27,9 @@ import torch
 
 from cuesta.errors import InputError
 from cuesta.runtime.dtypes import DTYPES
+from cuesta.runtime.schema.program import Argument, Program, Result
+from cuesta.runtime.schema.tensors import Tensor as Described
+from cuesta.runtime.schema.tensors import plain
 from cuesta.runtime.strides import same_places
 from cuesta.torch_private.dispatch import DisableTorchDispatch, DisableTorchFunctionSubclass
 from cuesta.torch_private.tensors import conjugate_bit, is_zerotensor, negative_bit, reinterpret_tensor, storage_key
@@ -62,7 +65,7 @@ class Fitted:
     """Their numbers."""
     written: dict[int, Tensor]
     """Those of the copies that the program writes, to be copied back."""
-    described: Sequence[Mapping[str, Any]]
+    described: Sequence[Result]
     """The results, as the metadata describe them."""
 
     def finish(self, results: list[Tensor]) -> list[Tensor]:
@@ -80,11 +83,18 @@ class Fitted:
 class Arguments:
     """The arguments that a program was compiled for."""
 
-    def __init__(self, metadata: Mapping[str, Any]) -> None:
+    def __init__(self, metadata: Program) -> None:
         """`metadata` are those of a program whose sizes are all numbers."""
         program = torch.device(metadata["device"])
         self._expected = [
-            _Expected(i, tuple(a["sizes"]), tuple(a["strides"]), DTYPES[a["dtype"]], device, _alignment(a, metadata))
+            _Expected(
+                i,
+                tuple(plain(a["sizes"])),
+                tuple(plain(a["strides"])),
+                DTYPES[a["dtype"]],
+                device,
+                _alignment(a, metadata),
+            )
             for i, a in enumerate(metadata["arguments"])
             for device in [torch.device(a["device"]) if "device" in a else program]
         ]
@@ -168,7 +178,7 @@ def _ours() -> Iterator[None]:
         yield
 
 
-def _alignment(argument: Mapping[str, Any], metadata: Mapping[str, Any]) -> int:
+def _alignment(argument: Argument, metadata: Program) -> int:
     dtype = DTYPES[argument["dtype"]]
     on_gpu = bool(metadata["kernels"]) and "device" not in argument
     return ALIGNMENT if on_gpu else dtype.itemsize // (2 if dtype.is_complex else 1)
@@ -252,7 +262,7 @@ def flat_view(tensor: Tensor) -> Tensor:
     return _view(tensor.detach(), (extent(tensor),), (1,), 0)
 
 
-def _result_in(given: Tensor, copy: Tensor, result: Mapping[str, Any], computed: Tensor) -> Tensor:
+def _result_in(given: Tensor, copy: Tensor, result: Result, computed: Tensor) -> Tensor:
     """A result that lies in an argument which was copied: a view of the given argument if its layout is the copy's,
     else the computed result."""
     if result["whole"]:
@@ -264,7 +274,7 @@ def _result_in(given: Tensor, copy: Tensor, result: Mapping[str, Any], computed:
     return negative_bit(view) if given.is_neg() else view
 
 
-def argument_result(argument: Tensor, result: Mapping[str, Any]) -> Tensor:
+def argument_result(argument: Tensor, result: Result) -> Tensor:
     """A result that lies in an argument, as the metadata describe it."""
     if result["whole"]:
         return argument
@@ -276,10 +286,10 @@ def argument_result(argument: Tensor, result: Mapping[str, Any]) -> Tensor:
     return _view(source, tuple(result["sizes"]), tuple(result["strides"]), result["offset"])
 
 
-def elements_in_reach(memory: Mapping[str, Any], result: Mapping[str, Any]) -> int:
+def elements_in_reach(memory: Described, result: Result) -> int:
     """Elements from the first to the last of a tensor that the metadata describe, gaps included. Rounded down to whole
     elements of the dtype of `result`, which lies in that memory."""
-    extent = 1 + sum((n - 1) * s for n, s in zip(memory["sizes"], memory["strides"], strict=True))
+    extent = 1 + sum((n - 1) * s for n, s in zip(plain(memory["sizes"]), plain(memory["strides"]), strict=True))
     return _whole_elements(extent, DTYPES[memory["dtype"]], DTYPES[result["dtype"]])
 
 

@@ -12,21 +12,32 @@ import hashlib
 import json
 import struct
 from dataclasses import dataclass, field
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, NotRequired, TypedDict
 
 from cuesta.errors import ArtefactError
 from cuesta.runtime.schema.checks import an_object, check_of, refusing, whole
+from cuesta.runtime.schema.convention import Convention
+from cuesta.runtime.schema.program import Program
+from cuesta.runtime.schema.report import Report
 
 _MAGIC = b"cuestaA\n"  # if the file was converted as text, the newline differs
 _VERSION = 4
 _HEADER = struct.Struct("<8sIQQQ32s")
 
 
+class Metadata(TypedDict):
+    """All metadata of an artefact. The convention is added once the graph is compiled."""
+
+    convention: NotRequired[Convention]
+    program: Program
+    report: Report
+
+
 class _Content(TypedDict):
     """The JSON: the symbol of the host function, the metadata, and the name and size of each kernel's code."""
 
     entry: str
-    metadata: Annotated[dict[str, Any], an_object]
+    metadata: Annotated[Metadata, an_object]
     kernels: list[tuple[str, Annotated[int, whole("a count of bytes is 0 or more")]]]
 
 
@@ -41,7 +52,7 @@ class Artefact:
     """A relocatable object: host function, and on CPU the kernels."""
     entry: str
     """The symbol of the host function in `objects`."""
-    metadata: dict[str, Any]
+    metadata: Metadata
     """The plan, the metadata of the outputs, the report: plain JSON (string keys, lists not tuples, no NaN)."""
     kernels: dict[str, bytes] = field(default_factory=dict)
     """The code of a GPU's kernels, by name."""

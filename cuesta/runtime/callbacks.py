@@ -18,6 +18,9 @@ from cuesta.runtime.arguments import is_lazy
 from cuesta.runtime.aten_calls import find_overload, read_call
 from cuesta.runtime.dtypes import DTYPES
 from cuesta.runtime.handles import make_handles, steal
+from cuesta.runtime.schema.calls import Call
+from cuesta.runtime.schema.tensors import Tensor as Described
+from cuesta.runtime.schema.tensors import plain
 from cuesta.runtime.strides import same_places
 from cuesta.torch_private.tensors import is_zerotensor
 
@@ -32,7 +35,7 @@ CALLBACK = ctypes.CFUNCTYPE(
 class PythonCalls:
     """The calls of one program, by their number in its metadata."""
 
-    def __init__(self, calls: Sequence[dict[str, Any]]) -> None:
+    def __init__(self, calls: Sequence[Call]) -> None:
         self._calls = calls
         self._overloads = [find_overload(call["overload"]) for call in calls]
         self._arguments = [read_call(call["args"]) for call in calls]
@@ -80,7 +83,7 @@ class PythonCalls:
         ]
 
 
-def _checked(overload: str, result: Tensor | None, expected: dict[str, Any], operands: set[int]) -> Tensor:
+def _checked(overload: str, result: Tensor | None, expected: Described, operands: set[int]) -> Tensor:
     """The result, or a copy of it. A result is copied
 
     - if it is a view of an operand, because the operand's memory is reused after the operand's last use,
@@ -89,7 +92,7 @@ def _checked(overload: str, result: Tensor | None, expected: dict[str, Any], ope
 
     Raises ExecutionError if its sizes or dtype are not those that the graph was traced with.
     """
-    sizes, strides, dtype = expected["sizes"], expected["strides"], DTYPES[expected["dtype"]]
+    sizes, strides, dtype = plain(expected["sizes"]), plain(expected["strides"]), DTYPES[expected["dtype"]]
     if result is None:
         raise ExecutionError(f"{overload} returned no tensor; the graph was traced with sizes {sizes}, {dtype}")
     if list(result.shape) != sizes or result.dtype != dtype:

@@ -20,12 +20,12 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import torch
 
 from cuesta.errors import BoundsError
 from cuesta.runtime.extents import extent
+from cuesta.runtime.schema.program import Access, LaunchStep, Memory, Operand, Program
 from cuesta.sizes import at, parse
 from cuesta.torch_private.tensors import reinterpret_tensor
 
@@ -92,7 +92,7 @@ class _Calls(threading.local):
 class CheckedCall:
     """Puts red zones around the memory that a program's calls use, and compares them after each call."""
 
-    def __init__(self, metadata: Mapping[str, Any]) -> None:
+    def __init__(self, metadata: Program) -> None:
         self._calls = _Calls()
         self._suspects = [
             step["overload"] + (f" ({step['where']})" if step["where"] else "")
@@ -135,7 +135,7 @@ class CheckedCall:
         return looked_at
 
 
-def access_error(step: Mapping[str, Any], accesses: Sequence[Sequence[Any]], record: int) -> BoundsError:
+def access_error(step: LaunchStep, accesses: Sequence[Access], record: int) -> BoundsError:
     """The error for the record of a kernel's first access outside of a buffer; `step` is the kernel's launch."""
     word = record & ((1 << 64) - 1)
     distance = word & ((1 << _DISTANCE_BITS) - 1)
@@ -151,7 +151,7 @@ def access_error(step: Mapping[str, Any], accesses: Sequence[Sequence[Any]], rec
     )
 
 
-def check_operands(rows: Sequence[Mapping[str, Any]], values: Mapping[str, int]) -> None:
+def check_operands(rows: Sequence[Operand], values: Mapping[str, int]) -> None:
     """Raises BoundsError if an operand is not within its memory for these values of the symbols in sizes."""
     for row in rows:
         offset = _number(row["offset"], values)
@@ -164,7 +164,7 @@ def check_operands(rows: Sequence[Mapping[str, Any]], values: Mapping[str, int])
             )
 
 
-def _length(region: Mapping[str, Any], values: Mapping[str, int]) -> int:
+def _length(region: Memory, values: Mapping[str, int]) -> int:
     sizes, strides = ([_number(n, values) for n in region[key]] for key in ("sizes", "strides"))
     found = extent(sizes, strides, region["itemsize"])
     assert isinstance(found, int)

@@ -54,6 +54,9 @@ from cuesta.runtime.failures import Failures
 from cuesta.runtime.handles import make_handles, steal
 from cuesta.runtime.interface import check_interface
 from cuesta.runtime.kernel_table import KernelTable
+from cuesta.runtime.schema.program import Program, Result
+from cuesta.runtime.schema.tensors import Tensor as Described
+from cuesta.runtime.schema.tensors import plain
 from cuesta.runtime.sized import admits, is_sized, with_sizes
 from cuesta.runtime.uniqueness_check import own
 from cuesta.torch_private.tensors import base_of, reinterpret_tensor
@@ -89,7 +92,7 @@ class Executable:
 
     def __init__(self, artefact: Artefact, kernels: KernelTable | None = None) -> None:
         """`kernels` are the loaded kernels of an artefact for a GPU (cuesta/driver/loading.py)."""
-        self.metadata: dict[str, Any] = artefact.metadata["program"]
+        self.metadata: Program = artefact.metadata["program"]
         self._kernels = kernels
         loaded = load_object(artefact.objects, _resolver(kernels))
         check_interface(loaded.symbols, artefact.entry, self.metadata)
@@ -149,7 +152,7 @@ def _resolver(kernels: KernelTable | None) -> Resolve:
 
 
 def _specialise(
-    metadata: dict[str, Any],
+    metadata: Program,
     loaded: LoadedObject,
     entry: int,
     kernels: KernelTable | None,
@@ -171,7 +174,7 @@ def _specialise(
 
     released = metadata["released"]
     count = _slot_count(metadata)
-    tables = (ctypes.c_int64 * len(metadata["words"]))(*metadata["words"])
+    tables = (ctypes.c_int64 * len(metadata["words"]))(*plain(metadata["words"]))
     names: dict[str, Any] = {
         "keep": (loaded, callback, kernels, tables),  # they must live as long as the function
         "tables": ctypes.addressof(tables),
@@ -211,7 +214,7 @@ def _specialise(
     return (call if kernels is None else on_device(call, device)), fits
 
 
-def _checker(loaded: LoadedObject, metadata: dict[str, Any], tables: tuple[int, Any]) -> _Fits:
+def _checker(loaded: LoadedObject, metadata: Program, tables: tuple[int, Any]) -> _Fits:
     """A function that runs the program's check of its arguments without running the program."""
     count = len(metadata["arguments"])
     if not count:
@@ -230,7 +233,7 @@ def _checker(loaded: LoadedObject, metadata: dict[str, Any], tables: tuple[int, 
     return fits
 
 
-def _slot_count(metadata: Mapping[str, Any]) -> int:
+def _slot_count(metadata: Program) -> int:
     """The count of a program's slots without those of the kept tensors. It is the same for all sizes."""
     return len(metadata["arguments"]) + _BEFORE_BASES + len(metadata["bases"]) + len(metadata["released"])
 
@@ -268,7 +271,7 @@ def _give_back(tensors: list[Any], released: Sequence[int], handles: Sequence[in
         tensors[i] = tensor
 
 
-def _source(metadata: dict[str, Any]) -> str:
+def _source(metadata: Program) -> str:
     """The source text of `call`. Slots come from a stack, so that no two calls use the same slots at the same time.
 
     The program reads the arguments from the list and checks them before it does anything else. If one does not fit, the
@@ -340,14 +343,13 @@ def _source(metadata: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _result(i: int, result: dict[str, Any], metadata: dict[str, Any], returned: set[str]) -> str:
+def _result(i: int, result: Result, metadata: Program, returned: set[str]) -> str:
     """The source text of a result. Every result is a separate tensor object, so a base or an argument is returned
     itself only once, and as a view from then on. `returned` collects the bases and arguments returned so far."""
     index = _int(result["index"])
-    if result["kind"] == "base":
-        source, base = f"b{index}", metadata["bases"][index]
-    else:
-        source, base = f"tensors[{index}]", metadata["arguments"][index]
+    is_base = result["kind"] == "base"
+    source = f"b{index}" if is_base else f"tensors[{index}]"
+    base: Described = metadata["bases"][index] if is_base else metadata["arguments"][index]
     # A lent argument was saved for a gradient. A view keeps its autograd state out of the result.
     if result["whole"] and source not in returned and not (result["kind"] == "argument" and index in metadata["lent"]):
         returned.add(source)
@@ -357,8 +359,8 @@ def _result(i: int, result: dict[str, Any], metadata: dict[str, Any], returned: 
     return f"view({source}, {_ints(result['sizes'])}, {_ints(result['strides'])}, {_int(result['offset'])})"
 
 
-def _byte_count(tensor: dict[str, Any]) -> int:
-    return _int(math.prod(tensor["sizes"]) * DTYPES[tensor["dtype"]].itemsize)
+def _byte_count(tensor: Described) -> int:
+    return _int(math.prod(plain(tensor["sizes"])) * DTYPES[tensor["dtype"]].itemsize)
 
 
 def _int(value: object) -> int:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping, Sequence
-from typing import Any
 
 import torch
 
@@ -12,15 +10,17 @@ from cuesta.errors import ExecutionError
 from cuesta.runtime.arguments import MISFIT
 from cuesta.runtime.cuda.cuda_driver import describe_error
 from cuesta.runtime.dtypes import DTYPES
+from cuesta.runtime.schema.program import AllocationStep, CallStep, Program
+from cuesta.runtime.schema.tensors import plain
 from cuesta.torch_library import torch_library
 
 
 class Failures:
     """Maps error codes of one program to its steps; lowering/host_to_llvm/__init__.py describes the codes."""
 
-    def __init__(self, program: Mapping[str, Any], device: torch.device) -> None:
-        self._steps: Sequence[dict[str, Any]] = program["steps"]
-        self._accesses: Sequence[Sequence[Any]] = program.get("checked", {}).get("accesses", ())
+    def __init__(self, program: Program, device: torch.device) -> None:
+        self._steps = program["steps"]
+        self._accesses = program["checked"]["accesses"] if "checked" in program else []
         self._device = device
         self._seen_without_memory = _times_without_memory(device)
 
@@ -60,13 +60,14 @@ class Failures:
         counted, self._seen_without_memory = times > self._seen_without_memory, times
         return "out of memory" in message if message is not None else counted
 
-    def _out_of_memory(self, step: dict[str, Any], message: str | None) -> Exception:
+    def _out_of_memory(self, step: AllocationStep | CallStep, message: str | None) -> Exception:
         if message is None and step["kind"] == "allocation":
             try:  # repeats the allocation to get the allocator's own message
-                torch.empty_strided(step["sizes"], step["strides"], dtype=DTYPES[step["dtype"]], device=self._device)
+                sizes, strides = plain(step["sizes"]), plain(step["strides"])
+                torch.empty_strided(sizes, strides, dtype=DTYPES[step["dtype"]], device=self._device)
             except torch.OutOfMemoryError as error:
                 return error
-        what = step.get("overload", "a result")
+        what = step["overload"] if step["kind"] == "call" else "a result"
         return torch.OutOfMemoryError(message or f"{self._device} is out of memory for {what}")
 
 

@@ -14,9 +14,9 @@ import ctypes
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Any
 
 from cuesta.errors import ArtefactError
+from cuesta.runtime.schema.program import Program
 
 #: The symbol of the digest, 32 bytes.
 INTERFACE = "cuesta_interface"
@@ -26,14 +26,14 @@ INTERFACE = "cuesta_interface"
 _APART = frozenset({"steps", "memory", "kernels"})
 
 
-def digest_of(program: Mapping[str, Any]) -> bytes:
+def digest_of(program: Program) -> bytes:
     """The digest of an artefact's "program"."""
     parts = {key: value for key, value in program.items() if key not in _APART}
     parts |= {"steps": len(program["steps"]), "kernels": [kernel["name"] for kernel in program["kernels"]]}
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).digest()
 
 
-def check_interface(symbols: Mapping[str, int], entry: str, program: Mapping[str, Any]) -> None:
+def check_interface(symbols: Mapping[str, int], entry: str, program: Program) -> None:
     """Raises ArtefactError unless the loaded code was compiled for this program; `symbols` has the code's addresses."""
     for name in (entry, INTERFACE):
         if name not in symbols:

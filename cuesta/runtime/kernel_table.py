@@ -14,6 +14,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from cuesta.runtime.schema.program import Kernel
+
 TABLE = "cuesta_kernels"
 #: Words of a kernel's row in the table.
 ROW = 6
@@ -59,7 +61,7 @@ class KernelTable:
         return {TABLE: ctypes.addressof(self.words), **self.launchers}
 
 
-def row_of(function: int, kernel: dict[str, Any], warp_size: int) -> list[int]:
+def row_of(function: int, kernel: Kernel, warp_size: int) -> list[int]:
     """The row of a kernel that the metadata describe. A symbolic side of its grid is 0: the launch computes it."""
     grid = [0 if isinstance(n, str) else n for n in kernel["grid"]]
     return [function, *grid, kernel["warps"] * warp_size, kernel["shared"]]
@@ -71,6 +73,6 @@ def make_words(context: int, rows: Sequence[Sequence[int]]) -> Any:
     return (ctypes.c_int64 * len(words))(*words)
 
 
-def numbers_of_late(kernels: Sequence[dict[str, Any]]) -> set[int]:
+def numbers_of_late(kernels: Sequence[Kernel]) -> set[int]:
     """The numbers of the kernels that are loaded only when sizes need them."""
     return {number for number, kernel in enumerate(kernels) if kernel["late"]}

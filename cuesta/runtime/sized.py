@@ -14,16 +14,17 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from cuesta.runtime.aten_calls import takes_sizes, with_numbers
 from cuesta.runtime.offsets import Buffer, place
 from cuesta.runtime.schema.checks import MOST, Wrong, refusing
 from cuesta.runtime.schema.memory import check_places
+from cuesta.runtime.schema.program import PlacedBuffer, Program
 from cuesta.sizes import at, parse
 
 
-def is_sized(program: Mapping[str, Any]) -> bool:
+def is_sized(program: Program) -> bool:
     """Whether a program has symbols in its sizes. A symbol may occur only in a view (`x[:n]`, n from the data), or only
     as an argument of a call through Python (`op(x, n)`)."""
     tensors = (tensor for key in ("arguments", "bases", "results") for tensor in program[key])
@@ -33,7 +34,7 @@ def is_sized(program: Mapping[str, Any]) -> bool:
     return any(takes_sizes(call["args"]) for call in program["calls"])
 
 
-def admits(program: Mapping[str, Any], values: Mapping[str, int]) -> bool:
+def admits(program: Program, values: Mapping[str, int]) -> bool:
     """Whether the program may be called with these values of its symbols. `assumed` maps expressions to whether each
     was negative at compile time. The program may not be called if one of them now has another sign or divides by 0."""
     try:
@@ -42,7 +43,7 @@ def admits(program: Mapping[str, Any], values: Mapping[str, int]) -> bool:
         return False
 
 
-def with_sizes(program: Mapping[str, Any], values: Mapping[str, int]) -> dict[str, Any]:
+def with_sizes(program: Program, values: Mapping[str, int]) -> Program:
     """The metadata of the program for these values of its symbols. Raises KeyError for a symbol without a value.
 
     Checks what the schema cannot check without numbers: raises ArtefactError if a result would lie outside of its
@@ -57,7 +58,7 @@ def with_sizes(program: Mapping[str, Any], values: Mapping[str, int]) -> dict[st
     return made
 
 
-def _with_sizes(program: Mapping[str, Any], values: Mapping[str, int]) -> dict[str, Any]:
+def _with_sizes(program: Program, values: Mapping[str, int]) -> Program:
     placed = {**values, **_places(program["buffers"], values)}
     grids = _grids(program, placed)
     numbers = {**placed, **grids}
@@ -66,7 +67,7 @@ def _with_sizes(program: Mapping[str, Any], values: Mapping[str, int]) -> dict[s
     def number(spelled: int | str) -> int:
         return at(parse(spelled), numbers) if isinstance(spelled, str) else spelled
 
-    return {
+    made = {
         **program,
         "arena": number(program["arena"]),
         "words": [number(n) for n in program["words"]],
@@ -74,6 +75,7 @@ def _with_sizes(program: Mapping[str, Any], values: Mapping[str, int]) -> dict[s
         **{key: [_sized(e, number) for e in program[key]] for key in ("arguments", "bases", "results", "steps")},
         "calls": [{**_sized(call, number), "args": with_numbers(call["args"], number)} for call in program["calls"]],
     }
+    return cast(Program, made)
 
 
 def _sized(entry: Mapping[str, Any], number: Callable[[int | str], int]) -> dict[str, Any]:
@@ -84,13 +86,12 @@ def _sized(entry: Mapping[str, Any], number: Callable[[int | str], int]) -> dict
     return {**entry, **lists, **offset, **results}
 
 
-def _places(buffers: list[list[int | str]], values: Mapping[str, int]) -> dict[str, int]:
+def _places(buffers: list[PlacedBuffer], values: Mapping[str, int]) -> dict[str, int]:
     """The offset of each buffer in the arena, and the arena's size in bytes."""
     if not buffers:
         return {}
     placed = [
-        Buffer(at(parse(size), values) if isinstance(size, str) else size, int(first), int(last))
-        for size, first, last in buffers
+        Buffer(at(parse(size), values) if isinstance(size, str) else size, first, last) for size, first, last in buffers
     ]
     for i, buffer in enumerate(placed):
         if not 0 <= buffer.nbytes <= MOST:
@@ -99,7 +100,7 @@ def _places(buffers: list[list[int | str]], values: Mapping[str, int]) -> dict[s
     return {"arena": total, **{f"a{i}": offset for i, offset in enumerate(offsets)}}
 
 
-def _grids(program: Mapping[str, Any], values: Mapping[str, int]) -> dict[str, int]:
+def _grids(program: Program, values: Mapping[str, int]) -> dict[str, int]:
     """For each launch with symbolic sizes: the version of its kernel that it runs, and the first side of its grid."""
 
     def number(spelled: int | str, known: Mapping[str, int]) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, cast
 
 from cuesta._mlir import ir
 from cuesta.dialects.fields import ints, numbers
@@ -14,7 +14,17 @@ from cuesta.dialects.types import byte_size, memref_shape
 from cuesta.lowering.host_to_llvm import host_function
 from cuesta.lowering.host_to_llvm.layout import HostLayout, Metadata, Value, read_host
 from cuesta.runtime.schema.calls import Call
-from cuesta.runtime.schema.program import AllocationStep, CallStep, CheckStep, LaunchStep, Result
+from cuesta.runtime.schema.program import (
+    Argument,
+    Kernel,
+    LaunchStep,
+    Memory,
+    Operand,
+    PlacedBuffer,
+    Program,
+    Result,
+    Step,
+)
 from cuesta.runtime.schema.report import Origin
 from cuesta.runtime.schema.tensors import Tensor
 from cuesta.sizes import Number, Size
@@ -22,10 +32,8 @@ from cuesta.sizes import Number, Size
 _FILE = re.compile(r'"([^"]+)":(\d+):\d+')
 _NAME = re.compile(r'(?:loc\(|(?<=[\[ ]))"([^"]+)"\(')
 
-_Step: TypeAlias = CheckStep | AllocationStep | LaunchStep | CallStep
 
-
-def describe(module: ir.Module) -> dict[str, Any]:
+def describe(module: ir.Module) -> Program:
     """The metadata of the only host function of `module`, after plan-memory and before host-to-llvm.
 
     Sizes and offsets are in elements, memory in bytes; see runtime/executable.py for each key, and
@@ -36,15 +44,13 @@ def describe(module: ir.Module) -> dict[str, Any]:
         memory = layout.function.attributes.get("cuesta.memory", {})
         donated = {layout.places[argument].root.index for argument in donated_arguments(layout.function)}
         written = layout.written()
-        checked = {"checked": {"operands": _operands(layout), "accesses": []}} if layout.checked else {}
-        return {
-            **checked,
+        program: Program = {
             "arguments": [_argument(layout, value) for value in layout.block.arguments],
             "arena": _spelled(_arena_bytes(layout)),
             "buffers": _buffers(layout),
             "words": [],
             "grids": [
-                [[[kernel, _spelled(unless)] for kernel, unless in versions], [_spelled(n) for n in sizes]]
+                _row([_row(kernel, _spelled(unless)) for kernel, unless in versions], [_spelled(n) for n in sizes])
                 for versions, sizes in layout.grids
             ],
             "keeps_arena": True,
@@ -64,20 +70,29 @@ def describe(module: ir.Module) -> dict[str, Any]:
             "late": [],
             "assumed": {},
         }
+        if layout.checked:
+            program["checked"] = {"operands": _operands(layout), "accesses": []}
+        return program
 
 
-def add_accesses(program: dict[str, Any], module: ir.Module) -> None:
+def add_accesses(program: Program, module: ir.Module) -> None:
     """Moves the accesses of a checked module's kernels, which the lowering left in an attribute, to the metadata."""
     attributes = module.operation.attributes
     if ACCESSES in attributes:
-        program["checked"]["accesses"] = [[cell.value for cell in row] for row in attributes[ACCESSES]]
+        program["checked"]["accesses"] = [_row(*(cell.value for cell in row)) for row in attributes[ACCESSES]]
         del attributes[ACCESSES]
 
 
-def _kernels(layout: HostLayout) -> list[dict[str, Any]]:
+def _row(*cells: object) -> Any:
+    """A row that the schema's types give as a tuple. JSON has lists only."""
+    return list(cells)
+
+
+def _kernels(layout: HostLayout) -> list[Kernel]:
     """A row for each kernel. A version that the traced sizes do not run is late: compiled once a call needs it."""
     first = {launched_kernels(op)[0] for op in layout.operations if op.name == "host.launch"}
-    return [{"name": name, "late": name not in first, "made": name in first} for name in layout.kernels]
+    rows = [{"name": name, "late": name not in first, "made": name in first} for name in layout.kernels]
+    return cast(list[Kernel], rows)  # compiling them adds the other fields
 
 
 def _tensor(metadata: Metadata) -> Tensor:
@@ -90,28 +105,31 @@ def _spelled(number: Number) -> int | str:
     return str(number) if isinstance(number, Size) else number
 
 
-def _buffers(layout: HostLayout) -> list[list[int | str]]:
+def _buffers(layout: HostLayout) -> list[PlacedBuffer]:
     """Bytes, first and last step of each buffer in an arena whose offsets depend on the call."""
     attributes = layout.function.attributes
     rows = attributes.get("cuesta.buffers", [])
-    return [[_spelled(n) for n in numbers(row)] for row in rows]
+    return [_row(*(_spelled(n) for n in numbers(row))) for row in rows]
 
 
-def _argument(layout: HostLayout, value: Value) -> dict[str, Any]:
+def _argument(layout: HostLayout, value: Value) -> Argument:
     """What the program expects of an argument; names its device only if that is not the program's."""
-    elsewhere = {"device": str(layout.devices[value])} if value in layout.devices else {}
-    return {**_tensor(layout.argument(value)), **elsewhere}
+    tensor = _tensor(layout.argument(value))
+    argument: Argument = {"sizes": tensor["sizes"], "strides": tensor["strides"], "dtype": tensor["dtype"]}
+    if value in layout.devices:
+        argument["device"] = str(layout.devices[value])
+    return argument
 
 
-def _operands(layout: HostLayout) -> list[dict[str, Any]]:
+def _operands(layout: HostLayout) -> list[Operand]:
     """The operands whose bounds depend on the call's sizes, so that only a call can check them; without duplicates."""
-    rows = []
+    rows: list[Operand] = []
     for operand in operands_of(layout.block):
         memory = Region.of(operand.base)
         numbers = (operand.offset, operand.region.nbytes, memory.nbytes)
         is_whole = operand.region == memory and operand.offset == 0
         if not is_whole and any(isinstance(n, Size) for n in numbers):
-            row = {
+            row: Operand = {
                 "what": f"{operand.what} ({name_of(operand.base)})",
                 "offset": _spelled(operand.offset),
                 **_region(operand.region),
@@ -122,7 +140,7 @@ def _operands(layout: HostLayout) -> list[dict[str, Any]]:
     return rows
 
 
-def _region(region: Region) -> dict[str, Any]:
+def _region(region: Region) -> Memory:
     sizes, strides = ([_spelled(n) for n in numbers] for numbers in (region.sizes, region.strides))
     return {"sizes": sizes, "strides": strides, "itemsize": region.itemsize}
 
@@ -167,7 +185,7 @@ def _call(op: ir.Operation) -> Call:
     }
 
 
-def _step(op: ir.Operation, layout: HostLayout) -> _Step:
+def _step(op: ir.Operation, layout: HostLayout) -> Step:
     """The facts of a step that its error messages need."""
     if op.name == "host.check":
         raises: Literal["IndexError", "RuntimeError"] = "IndexError"

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
-from typing import Any
 
 from cuesta._mlir import ir
 from cuesta.runtime.interface import INTERFACE, digest_of
+from cuesta.runtime.schema.program import Program
 
 
-def state_interface(module: ir.Module, program: Mapping[str, Any]) -> None:
+def state_interface(module: ir.Module, program: Program) -> None:
     """Adds a constant to a flat module in the LLVM dialect: the digest of `program`, the metadata of the module."""
     words = list(struct.unpack("<4q", digest_of(program)))
     text = f"llvm.mlir.global constant @{INTERFACE}(dense<{words}> : tensor<4xi64>) : !llvm.array<4 x i64>"

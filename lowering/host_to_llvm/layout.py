@@ -36,6 +36,7 @@ from cuesta.dialects.kernel_module import conditions, launch_parameters, launche
 from cuesta.dialects.top_module import DEVICE, device_of, target_of
 from cuesta.dialects.types import memref_shape, spelled
 from cuesta.runtime.dtypes import DTYPES
+from cuesta.runtime.schema.program import Owner
 from cuesta.sizes import Number
 from cuesta.targets import CPU, Target
 
@@ -91,7 +92,7 @@ Kept: TypeAlias = tuple[Place, Metadata, torch.device]
 class ReturnedBase:
     """Memory that holds results, and that the program does not free."""
 
-    owner: str  # "caller", "torch" or "aten"
+    owner: Owner
     metadata: Metadata
     root: Root
 
@@ -279,7 +280,7 @@ def _add_alloc(
 def _add_owned(
     layout: HostLayout,
     value: Value,
-    owner: str,
+    owner: Owner,
     metadata: Metadata,
     returns: dict[Value, list[tuple[Value, Metadata, Number]]],
 ) -> None:

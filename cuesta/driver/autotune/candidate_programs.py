@@ -25,6 +25,7 @@ from cuesta.passes.libraries.product_cluster import PRODUCTS, cluster, program_t
 from cuesta.passes.libraries.product_routes import ROUTE
 from cuesta.passes.tiles.tile_sizes import kernel_text, mark_tile
 from cuesta.runtime.executable import Executable
+from cuesta.runtime.schema.tensors import plain
 
 _SEED = 0
 
@@ -107,6 +108,6 @@ def inputs_of(program: Executable) -> list[torch.Tensor]:
     tensors = []
     for argument in program.metadata["arguments"]:
         dtype = torch_dtype(argument["dtype"])
-        x = torch.empty_strided(argument["sizes"], argument["strides"], dtype=dtype, device=device)
+        x = torch.empty_strided(plain(argument["sizes"]), plain(argument["strides"]), dtype=dtype, device=device)
         tensors.append(x.normal_(generator=generator) if dtype.is_floating_point else x.zero_())
     return tensors

@@ -17,6 +17,7 @@ from cuesta.cache import Hit, content_key, environment_key, open_cache
 from cuesta.driver.autotune.stopwatch import winner
 from cuesta.options import Options
 from cuesta.policy.choices import Question
+from cuesta.runtime.schema import report
 
 #: The format of an answer. Another format has other keys.
 _FORMAT = "1"
@@ -41,6 +42,17 @@ class Choice:
         """The choice that follows from these times."""
         taken = winner(times, question.candidates, question.worth)
         return Choice(question.kind, question.about, taken, question.candidates[0], dict(times), source)
+
+    def reported(self) -> report.Choice:
+        """The choice as the compile report keeps it."""
+        return {
+            "kind": self.kind,
+            "about": self.about,
+            "taken": self.taken,
+            "usual": self.usual,
+            "times": dict(self.times),
+            "source": self.source,
+        }
 
 
 def choice_key(question: Question, options: Options, device: tuple[str, ...] = ()) -> str:

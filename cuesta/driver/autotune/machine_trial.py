@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 import torch
@@ -106,7 +106,7 @@ def recall_kinds(names: Sequence[str], options: Options, report: GraphReport) ->
 
 
 def _told(chosen: Mapping[str, Choice], report: GraphReport) -> dict[str, str]:
-    report.products = [asdict(choice) for choice in chosen.values()]
+    report.products = [choice.reported() for choice in chosen.values()]
     return {name: choice.taken for name, choice in chosen.items()}
 
 
@@ -161,7 +161,7 @@ def _choice(specimen: Specimen, options: Options, measure: Callable[[str, Questi
         if not isinstance(found, Choice):
             return found
         trials.known[key] = found
-        log.info("%s (%s)", choice_text(asdict(found)), found.source)
+        log.info("%s (%s)", choice_text(found.reported()), found.source)
     return trials.known[key]
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -85,8 +85,8 @@ class MeasuredChoices:
         if key not in self.made:
             choice = remembered(key, question, self.options) or self._measured(key, question, subject)
             self.made[key] = choice.taken
-            self.report.choices.append(asdict(choice))
-            log.info("max_autotune: %s (%s)", choice_text(asdict(choice)), choice.source)
+            self.report.choices.append(choice.reported())
+            log.info("max_autotune: %s (%s)", choice_text(choice.reported()), choice.source)
         return self.made[key]
 
     def _measured(self, key: str, question: Question, subject: Any) -> Choice:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.metadata
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 
@@ -20,8 +19,8 @@ from cuesta.options import Options
 from cuesta.reports.compile_report import GraphReport
 from cuesta.runtime.artefact import Artefact
 from cuesta.runtime.executable import Executable
+from cuesta.runtime.schema import convention as schema
 from cuesta.runtime.schema.checks import Wrong, refusing
-from cuesta.runtime.schema.convention import check_arguments
 from cuesta.runtime.schema.metadata import read_artefact
 from cuesta.sizes import number
 from cuesta.targets import Target
@@ -89,7 +88,7 @@ class GraphCache:
             cache_artifacts.record(self.key, payload)
 
 
-def check_calls_graph(convention: Mapping[str, Any], gm: torch.fx.GraphModule) -> None:
+def check_calls_graph(convention: schema.Convention, gm: torch.fx.GraphModule) -> None:
     """Raises ArtefactError unless a calling convention fits a graph: the same tensors in the same order, and symbols at
     the same places. Machine code reads as much of a tensor as it was compiled for, whatever its size."""
     values = [node.meta.get("val") for node in gm.graph.find_nodes(op="placeholder")]
@@ -101,7 +100,7 @@ def check_calls_graph(convention: Mapping[str, Any], gm: torch.fx.GraphModule) -
             )
         if len(convention["constants"]) != (count := len(held_nodes(gm))):
             raise Wrong(convention["constants"], f"the graph holds {count} constant tensors").within(".constants")
-        check_arguments(convention, [v.dim() if isinstance(v, torch.Tensor) else None for v in values])
+        schema.check_arguments(convention, [v.dim() if isinstance(v, torch.Tensor) else None for v in values])
         for i, source in enumerate(convention["sources"]):
             value, dim = values[source["argument"]], source["dim"]
             found = value if dim is None else value.shape[dim]

@@ -11,16 +11,16 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from cuesta._mlir import ir
 from cuesta.cache import Cache
-from cuesta.driver.late.late_kernels import described
+from cuesta.driver.late.late_kernels import describe
 from cuesta.errors import CompileError
 from cuesta.lowering.tt_to_binary.kernel import Grid, KernelBinary, KernelText
 from cuesta.lowering.tt_to_binary.kernels import warm_up
 from cuesta.lowering.tt_to_binary.making import MadeKernel, Smaller, start_kernels
 from cuesta.lowering.tt_to_binary.texts import kernel_grids, kernel_texts
+from cuesta.runtime.schema.program import Kernel
 from cuesta.targets import Target
 
 
@@ -28,7 +28,7 @@ from cuesta.targets import Target
 class Making:
     """Kernels that are being compiled."""
 
-    rows: list[dict[str, Any]]
+    rows: list[Kernel]
     wait: Callable[[], list[MadeKernel]]
     #: kernels that are compiled later, when a call needs them
     late: list[MadeKernel] = field(default_factory=list)
@@ -39,7 +39,8 @@ class Making:
         made = {kernel.text.name: kernel for kernel in [*self.late, *self.wait()]}
         for row in self.rows:
             kernel = made[row["name"]]
-            row |= {"grid": list(kernel.grid), "halvings": kernel.halvings, **described(kernel.binary)}
+            row["grid"], row["halvings"] = list(kernel.grid), kernel.halvings
+            describe(row, kernel.binary)
         return {row["name"]: made[row["name"]].binary.code for row in self.rows}
 
 
@@ -52,7 +53,7 @@ def prepare(target: Target) -> None:
 
 
 def start(
-    module: ir.Module, rows: list[dict[str, Any]], target: Target, cache: Cache | None, smaller: Smaller | None
+    module: ir.Module, rows: list[Kernel], target: Target, cache: Cache | None, smaller: Smaller | None
 ) -> Making:
     """Begins to compile the kernels of a module at the tt level, which `rows` name. `smaller` makes smaller versions of
     kernels that do not fit."""

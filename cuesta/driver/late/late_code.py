@@ -13,7 +13,7 @@ import threading
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NoReturn, TypeAlias
+from typing import NoReturn, TypeAlias
 
 import torch
 
@@ -21,6 +21,7 @@ from cuesta.errors import CuestaError
 from cuesta.reports.compile_report import GraphReport
 from cuesta.runtime.artefact import Artefact
 from cuesta.runtime.executable import Executable
+from cuesta.runtime.schema.program import Program
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class Begun:
     """A program whose code LLVM's threads are making."""
 
     #: the artefact's "program"
-    program: dict[str, Any]
+    program: Program
     #: waits for the code; raises CompileError where LLVM makes none
     finish: Callable[[], Artefact]
 

@@ -7,21 +7,22 @@ processes of its own.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from cuesta.cache import Cache
 from cuesta.lowering.tt_to_binary.kernel import KernelBinary, KernelText
 from cuesta.lowering.tt_to_binary.kernels import compile_kernels
 from cuesta.runtime.artefact import Artefact
+from cuesta.runtime.schema.program import Kernel
 from cuesta.targets import parse_target
 
 
-def described(binary: KernelBinary) -> dict[str, Any]:
-    """The fields of a compiled kernel in a program's metadata."""
-    return {key: getattr(binary, key) for key in ("warps", "shared", "symbol", "registers", "spills")}
+def describe(row: Kernel, binary: KernelBinary) -> None:
+    """Fills in a compiled kernel's fields of its row in a program's metadata."""
+    row["warps"], row["shared"], row["symbol"] = binary.warps, binary.shared, binary.symbol
+    row["registers"], row["spills"] = binary.registers, binary.spills
 
 
-def make_late(artefact: Artefact, numbers: Sequence[int], cache: Cache | None = None) -> list[dict[str, Any]]:
+def make_late(artefact: Artefact, numbers: Sequence[int], cache: Cache | None = None) -> list[Kernel]:
     """Compiles the kernels of these numbers in place, unless they are compiled; returns their rows. `cache` keeps them
     on disk.
 
@@ -35,7 +36,8 @@ def make_late(artefact: Artefact, numbers: Sequence[int], cache: Cache | None = 
     made = compile_kernels(texts, parse_target(program["target"]), cache) if texts else []
     for row, binary in zip(missing, made, strict=True):
         artefact.kernels[row["name"]] = binary.code
-        row |= {"made": True, **described(binary)}
+        row["made"] = True
+        describe(row, binary)
     return rows
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from cuesta._mlir import func, ir
-from cuesta.dialects.graph_function import donated_arguments
+from cuesta.dialects.graph_function import MEMORY, donated_arguments
 from cuesta.driver.dump.reproducer import as_bytecode
 from cuesta.errors import MemoryLimitError
 from cuesta.passes.infra.graph_rewrite import functions
@@ -94,5 +94,4 @@ def _host_of(module: ir.Module) -> func.FuncOp:
 
 
 def _peak(module: ir.Module) -> int:
-    memory = _host_of(module).attributes["cuesta.memory"]
-    return int(memory["peak"].value)
+    return MEMORY.of(_host_of(module))["peak"]

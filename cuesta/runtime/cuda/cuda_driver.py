@@ -15,6 +15,7 @@ from typing import Any
 
 from cuesta.errors import DeviceError
 from cuesta.runtime.kernel_table import ROW, KernelTable, make_words, numbers_of_late, row_of
+from cuesta.runtime.schema.program import Kernel
 
 #: Bytes of shared memory that a kernel may use without setting an attribute.
 _PLAIN_SHARED = 48 << 10
@@ -39,7 +40,7 @@ def driver() -> ctypes.CDLL:
 
 
 def load_kernels(
-    kernels: Sequence[dict[str, Any]], code: Mapping[str, bytes], target: str, device: int, libraries: list[ctypes.CDLL]
+    kernels: Sequence[Kernel], code: Mapping[str, bytes], target: str, device: int, libraries: list[ctypes.CDLL]
 ) -> KernelTable:
     """Loads `kernels`, as an artefact describes them, onto a device, by torch's number of it. Returns their table, in
     which late kernels have rows of zeros.
@@ -52,7 +53,7 @@ def load_kernels(
     return KernelTable(make_words(_primary_context(device), rows), libraries=[driver(), *libraries], late=late)
 
 
-def rows_of(kernels: Sequence[dict[str, Any]], code: Mapping[str, bytes], target: str, device: int) -> list[list[int]]:
+def rows_of(kernels: Sequence[Kernel], code: Mapping[str, bytes], target: str, device: int) -> list[list[int]]:
     """Loads kernels and returns their rows of the table. Raises what `load_kernels` raises."""
     _call("cuCtxPushCurrent_v2", ctypes.c_void_p(_primary_context(device)))
     try:
@@ -62,7 +63,7 @@ def rows_of(kernels: Sequence[dict[str, Any]], code: Mapping[str, bytes], target
     return [row_of(function, kernel, 32) for function, kernel in zip(functions, kernels, strict=True)]
 
 
-def _load(kernel: dict[str, Any], code: bytes, target: str, device: int) -> int:
+def _load(kernel: Kernel, code: bytes, target: str, device: int) -> int:
     symbol: str = kernel["symbol"]
     key = (device, hashlib.sha256(symbol.encode() + b"\0" + code).digest())
     with _LOCK:
@@ -71,7 +72,7 @@ def _load(kernel: dict[str, Any], code: bytes, target: str, device: int) -> int:
         return _LOADED[key]
 
 
-def _load_anew(kernel: dict[str, Any], code: bytes, symbol: str, target: str) -> int:
+def _load_anew(kernel: Kernel, code: bytes, symbol: str, target: str) -> int:
     what = f"kernel {kernel['name']}, made for {target}"
     module, function = ctypes.c_void_p(), ctypes.c_void_p()
     _call("cuModuleLoadData", ctypes.byref(module), ctypes.c_char_p(code), what=what)

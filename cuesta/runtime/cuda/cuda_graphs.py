@@ -19,12 +19,12 @@ import threading
 import weakref
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 
-from cuesta.reports.quantities import count_text
 from cuesta.runtime.arguments import aligned_copy, argument_result, flat_view
+from cuesta.runtime.schema import program as schema
 from cuesta.torch_private.tensors import copy_each, reinterpret_tensor, storage_key, storage_uses
 
 Tensor = torch.Tensor
@@ -133,7 +133,7 @@ class RecordedProgram:
     def __init__(
         self,
         program: Program,
-        metadata: dict[str, Any],
+        metadata: schema.Program,
         static: Collection[int],
         recorder: Recorder,
         fits: Callable[[list[Tensor]], bool],
@@ -165,7 +165,7 @@ class RecordedProgram:
                 return self._replay(recording, tensors)
             if self._reason is None:
                 self._without += 1
-                ran = count_text(self._without, "call")
+                ran = "1 call" if self._without == 1 else f"{self._without} calls"
                 self._tell(f"recorded; {ran} ran without the recording, because earlier results were still in use")
         return self._program(tensors)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
 from typing import Annotated, Any, TypeAlias, TypedDict
 
 import torch
@@ -54,7 +53,7 @@ def check_call(value: Any) -> None:
     _check_positions(value, len(schema_of(overload).returns))
 
 
-def _check_positions(call: Mapping[str, Any], returned: int) -> None:
+def _check_positions(call: Call, returned: int) -> None:
     positions = call["positions"]
     if positions is None:
         return

@@ -5,11 +5,12 @@ frontend/convention.py has the same data as dataclasses.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal, TypeAlias, TypedDict
 
 from cuesta.runtime.schema.checks import Wrong, check_of, whole
 from cuesta.runtime.schema.numbers import check_text, known_symbols
+from cuesta.runtime.schema.program import Program
 
 _Index: TypeAlias = Annotated[int, whole("an index is 0 or more")]
 
@@ -59,12 +60,12 @@ def check_convention(convention: Any) -> None:
                     raise wrong.within(f".outputs[{number}].value") from None
 
 
-def symbols_of(convention: Mapping[str, Any]) -> frozenset[str]:
+def symbols_of(convention: Convention) -> frozenset[str]:
     """The symbols whose values a call provides."""
     return frozenset(source["name"] for source in convention["sources"])
 
 
-def check_fit(convention: Mapping[str, Any], program: Mapping[str, Any]) -> None:
+def check_fit(convention: Convention, program: Program) -> None:
     """Raises Wrong unless a convention fits this program."""
     tensors, arguments = len(convention["tensor_arguments"]), len(program["arguments"])
     if tensors + len(convention["constants"]) != arguments:
@@ -78,7 +79,7 @@ def check_fit(convention: Mapping[str, Any], program: Mapping[str, Any]) -> None
     _check_sources(convention, program)
 
 
-def _check_sources(convention: Mapping[str, Any], program: Mapping[str, Any]) -> None:
+def _check_sources(convention: Convention, program: Program) -> None:
     """Raises Wrong unless each symbol that is a tensor's size names a dim that the tensor has."""
     tensors = dict(zip(convention["tensor_arguments"], program["arguments"], strict=False))
     for number, source in enumerate(convention["sources"]):
@@ -87,7 +88,7 @@ def _check_sources(convention: Mapping[str, Any], program: Mapping[str, Any]) ->
             raise Wrong(dim, f"the argument has {len(tensor['sizes'])} dims").within(f".sources[{number}].dim")
 
 
-def check_arguments(convention: Mapping[str, Any], ranks: Sequence[int | None]) -> None:
+def check_arguments(convention: Convention, ranks: Sequence[int | None]) -> None:
     """Raises Wrong unless a convention fits a call with arguments of these ranks; None for an argument that is no
     tensor."""
     for i, index in enumerate(convention["tensor_arguments"]):

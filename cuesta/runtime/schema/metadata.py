@@ -8,10 +8,9 @@ The metadata of a program that was just compiled are not checked at run time; th
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
 
 from cuesta.errors import ArtefactError
-from cuesta.runtime.artefact import Artefact
+from cuesta.runtime.artefact import Artefact, Metadata
 from cuesta.runtime.schema.checks import check_of, refusing
 from cuesta.runtime.schema.convention import check_convention, check_fit, symbols_of
 from cuesta.runtime.schema.program import check_program
@@ -19,7 +18,7 @@ from cuesta.runtime.schema.report import Report
 
 #: The symbol of the host function, in every artefact.
 _ENTRY = "cuesta_main"
-_PARTS = ("convention", "program", "report")
+_PARTS = tuple(Metadata.__annotations__)
 
 _check_report = check_of(Report)
 
@@ -36,7 +35,7 @@ def read_artefact(data: bytes) -> Artefact:
     return artefact
 
 
-def check_metadata(metadata: dict[str, Any], code: Collection[str]) -> None:
+def check_metadata(metadata: Metadata, code: Collection[str]) -> None:
     """Raises ArtefactError unless the metadata have a valid program, convention and report. `code` are the names of the
     kernels whose code the artefact has."""
     for name in _PARTS:

@@ -13,8 +13,8 @@ from typing import Annotated, Any, Literal, NotRequired, TypeAlias, TypedDict
 import torch
 
 from cuesta.errors import OptionError
-from cuesta.runtime.schema.calls import check_call, device
-from cuesta.runtime.schema.checks import MOST, Wrong, check_of, tagged, text, whole
+from cuesta.runtime.schema.calls import Call, check_call, device
+from cuesta.runtime.schema.checks import MOST, Wrong, check_of, row, tagged, text, whole
 from cuesta.runtime.schema.memory import MEMORY_OF, check_result, extent
 from cuesta.runtime.schema.numbers import Offset, SizeNumber, Stride, Word, check_text, known_symbols, names_in, number
 from cuesta.runtime.schema.report import Origin
@@ -45,13 +45,14 @@ def _check_size_text(value: Any) -> None:
     check_text(value, "a size is a text here", -MOST - 1)
 
 
+Owner: TypeAlias = Literal["caller", "torch", "aten"]
 _Index: TypeAlias = Annotated[int, whole("an index is 0 or more")]
 _Count: TypeAlias = Annotated[int, whole("a count is 0 or more")]
 _Kept: TypeAlias = Annotated[int, whole(f"0 to {_MOST_KEPT} are valid", most=_MOST_KEPT)]
 _Device: TypeAlias = Annotated[str, device]
 _Target: TypeAlias = Annotated[str, _check_target]
 _SizeText: TypeAlias = Annotated[str, _check_size_text]
-_Side: TypeAlias = Annotated["int | str", _check_side]
+_Sides: TypeAlias = Annotated["list[int | str]", row((_check_side,) * 3)]
 
 
 class Argument(Tensor):
@@ -63,7 +64,7 @@ class Argument(Tensor):
 class Base(Tensor):
     """Memory of results. `owner` says who allocates it."""
 
-    owner: Literal["caller", "torch", "aten"]
+    owner: Owner
 
 
 class Result(Tensor):
@@ -78,7 +79,7 @@ class Result(Tensor):
 class CheckStep(TypedDict):
     """A step that raises with its own message."""
 
-    kind: str
+    kind: Literal["check"]
     message: str
     raises: Literal["IndexError", "RuntimeError"]
 
@@ -86,14 +87,14 @@ class CheckStep(TypedDict):
 class AllocationStep(Tensor, Origin):
     """A step that allocates a base."""
 
-    kind: str
+    kind: Literal["allocation"]
 
 
 class LaunchStep(Origin):
     """A step that launches a kernel, on a GPU or in a checked program. `buffers` are the names of the launch's buffers
     for messages of a checked program."""
 
-    kind: str
+    kind: Literal["launch"]
     kernel: str
     buffers: NotRequired[list[str]]
 
@@ -101,7 +102,7 @@ class LaunchStep(Origin):
 class CallStep(Origin):
     """A step that calls into ATen, by any route."""
 
-    kind: str
+    kind: Literal["call"]
     overload: str
     results: list[Tensor]
 
@@ -112,7 +113,7 @@ class Kernel(TypedDict):
     name: str
     late: bool
     made: bool
-    grid: tuple[_Side, _Side, _Side]
+    grid: _Sides
     halvings: _Count
     warps: _Count
     shared: _Count
@@ -137,7 +138,7 @@ class Operand(Memory):
     memory: Memory
 
 
-_Access: TypeAlias = tuple[
+Access: TypeAlias = tuple[
     Annotated[int, whole("a buffer's number, or -1 for memory of the kernel's own, is valid", least=-1)],
     Literal["read", "write"],
     str,
@@ -148,14 +149,14 @@ class Checked(TypedDict):
     """The additional data of a program of the checked mode (runtime/checked.py)."""
 
     operands: list[Operand]
-    accesses: list[_Access]
+    accesses: list[Access]
 
 
-_Version: TypeAlias = tuple[_Index, Word]
-_Grid: TypeAlias = tuple[list[_Version], list[Word]]
-_Buffer: TypeAlias = tuple[SizeNumber, _Index, _Index]
-_Step: TypeAlias = Annotated[
-    Any,
+Version: TypeAlias = tuple[_Index, Word]
+Grid: TypeAlias = tuple[list[Version], list[Word]]
+PlacedBuffer: TypeAlias = tuple[SizeNumber, _Index, _Index]
+Step: TypeAlias = Annotated[
+    CheckStep | AllocationStep | LaunchStep | CallStep,
     tagged(
         "kind",
         {
@@ -166,7 +167,7 @@ _Step: TypeAlias = Annotated[
         },
     ),
 ]
-_Call: TypeAlias = Annotated[Any, check_call]
+_Call: TypeAlias = Annotated[Call, check_call]
 
 
 class Program(TypedDict):
@@ -174,9 +175,9 @@ class Program(TypedDict):
 
     arguments: list[Argument]
     arena: SizeNumber
-    buffers: list[_Buffer]
+    buffers: list[PlacedBuffer]
     words: list[Word]
-    grids: list[_Grid]
+    grids: list[Grid]
     keeps_arena: bool
     memory: dict[str, int]
     bases: list[Base]
@@ -184,7 +185,7 @@ class Program(TypedDict):
     released: list[_Index]
     results: list[Result]
     calls: list[_Call]
-    steps: list[_Step]
+    steps: list[Step]
     target: _Target
     device: _Device
     elsewhere: list[_Device]
@@ -276,7 +277,7 @@ def _is_plain(tensor: Mapping[str, Any]) -> bool:
     return not any(type(n) is str for n in numbers)
 
 
-def _check_indices(program: Mapping[str, Any]) -> None:
+def _check_indices(program: Program) -> None:
     """Checks that lists of argument numbers name existing arguments, each once."""
     for key in ("released", "mutates", "lent"):
         with _within(f".{key}"):
@@ -296,7 +297,7 @@ def _check_list(indices: list[int], count: int, what: str) -> None:
         raise Wrong(indices, "each is valid once")
 
 
-def _check_grids(program: Mapping[str, Any]) -> None:
+def _check_grids(program: Program) -> None:
     for i, (_, first, last) in enumerate(program["buffers"]):
         if first > last:
             raise Wrong(last, "a buffer's last step is not before its first").within(f".buffers[{i}]")
@@ -312,7 +313,7 @@ def _check_grids(program: Mapping[str, Any]) -> None:
                     raise Wrong(side, f"the grid of kernel {kernel}; it is passed {len(passed)} sizes")
 
 
-def _check_device(program: Mapping[str, Any]) -> None:
+def _check_device(program: Program) -> None:
     target, where = parse_target(program["target"]), torch.device(program["device"])
     if where.type != target.device_type:
         raise Wrong(str(where), f"a program for {target} runs on {target.device_type}").within(".device")
@@ -322,7 +323,7 @@ def _check_device(program: Mapping[str, Any]) -> None:
         raise Wrong(program["kernels"], "a CPU's kernels are in the machine code").within(".kernels")
 
 
-def _check_code(program: Mapping[str, Any], code: Collection[str]) -> None:
+def _check_code(program: Program, code: Collection[str]) -> None:
     names = [kernel["name"] for kernel in program["kernels"]]
     if len(set(names)) < len(names):
         raise Wrong(names, "each name is valid once").within(".kernels")
@@ -331,7 +332,7 @@ def _check_code(program: Mapping[str, Any], code: Collection[str]) -> None:
         raise Wrong(other, "the described kernels and those with code are not the same").within(".kernels")
 
 
-def _check_names(program: Mapping[str, Any], symbols: frozenset[str]) -> None:
+def _check_names(program: Program, symbols: frozenset[str]) -> None:
     """Checks that expressions which are evaluated before arena offsets or grids are known do not name these."""
     offsets = symbols | {f"a{i}" for i in range(len(program["buffers"]))} | {"arena"}
     parts: list[tuple[str, list[Any], frozenset[str]]] = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, TypeAlias, TypedDict
+from typing import Annotated, Any, TypeAlias, TypedDict, cast
 
 from cuesta.runtime.dtypes import DTYPES
 from cuesta.runtime.schema.checks import Wrong, one_of
@@ -18,6 +18,11 @@ class Tensor(TypedDict):
     sizes: list[SizeNumber]
     strides: list[Stride]
     dtype: Dtype
+
+
+def plain(numbers: list[int | str]) -> list[int]:
+    """Sizes or strides in a program whose sizes are all numbers, which the types of its metadata do not tell."""
+    return cast(list[int], numbers)
 
 
 def check_dims(tensor: Mapping[str, Any]) -> None:
