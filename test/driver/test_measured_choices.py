@@ -47,14 +47,14 @@ class Machine:
         return watch.race({name: self.call(name) for name in self.seconds})
 
     def watch(self, **limits: Any) -> Stopwatch:
-        return Stopwatch(clock=lambda: self.now, **limits)
+        return Stopwatch(clock=lambda: self.now, **{"waited": lambda: 0.0, **limits})
 
 
 def test_the_fastest_is_found() -> None:
     machine = Machine({"64": 2.0, "16": 1.0, "256": 1.5})
     assert machine.race(machine.watch(budget=30.0)) == pytest.approx(machine.seconds)
-    # Each in turn, twice to begin with, until 30 seconds a candidate are over.
-    assert machine.calls[:9] == ["64", "64", "16", "16", "256", "256", "64", "16", "256"]
+    # Each in turn until 30 seconds a candidate are over.
+    assert machine.calls[:9] == ["64", "16", "256"] * 3
     assert machine.now == pytest.approx(9.0 + 90.0)
 
 
@@ -75,6 +75,25 @@ def test_a_few_slow_calls_give_nothing_up() -> None:
     assert times == pytest.approx(machine.seconds)
     machine.calls.clear()
     assert machine.watch(budget=0.0).race({"64": machine.call("64"), "16": sometimes})["16"] == pytest.approx(20.5)
+
+
+def test_a_call_that_always_waited_for_a_processor_is_tried_for_longer() -> None:
+    machine = Machine({"64": 1.0, "16": 0.5})
+    waited = 0.0
+
+    def waits() -> None:
+        nonlocal waited
+        machine.call("16")()
+        if machine.calls.count("16") < 20:
+            waited += 20.0
+            machine.now += 20.0
+
+    calls = {"64": machine.call("64"), "16": waits}
+    watch = machine.watch(budget=0.0, fewest=4, patience=1000.0, waited=lambda: waited)
+    assert watch.checked_race(calls) == (pytest.approx(machine.seconds), True)
+    machine.calls.clear()
+    watch = machine.watch(budget=0.0, fewest=4, patience=100.0, waited=lambda: waited)
+    assert watch.checked_race(calls) == ({"64": pytest.approx(1.0), "16": pytest.approx(20.5)}, False)
 
 
 def test_a_machine_that_slows_down_changes_nothing() -> None:

@@ -33,17 +33,18 @@ class Machine:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.times = {LIBRARY: 2e-3, KERNEL: 1e-3}
+        self.is_busy = False
         self.races = 0
         self.begin_kernel = machine_trial.begin_kernel
         self._monkeypatch = monkeypatch
         self.restart()
 
-    def race(self, calls: Mapping[str, Callable[[], Any]]) -> dict[str, float]:
+    def race(self, calls: Mapping[str, Callable[[], Any]]) -> tuple[dict[str, float], bool]:
         self.races += 1
         one, other = (call() for call in calls.values())
         results = [x[0] if isinstance(x, (list, tuple)) else x for x in (one, other)]
         torch.testing.assert_close(*results, rtol=1e-3, atol=1e-3)
-        return dict(self.times)
+        return dict(self.times), not self.is_busy
 
     def restart(self) -> None:
         """Another process."""
@@ -102,6 +103,17 @@ def test_it_is_measured_once_and_remembered(machine: Machine, tmp_path: Path) ->
     again = compiled(tmp_path)
     assert machine.races == 1 and again.cache["hit"]
     assert [choice["source"] for choice in again.products] == ["remembered"]
+
+
+def test_what_a_busy_machine_measured_is_not_remembered(machine: Machine, tmp_path: Path) -> None:
+    machine.is_busy = True
+    machine.times[KERNEL] = 6e-3
+    (choice,) = compiled(tmp_path).products
+    assert (choice["taken"], choice["source"]) == (LIBRARY, "measured while other programs ran")
+    machine.is_busy = False
+    machine.times[KERNEL] = 1e-3
+    machine.restart()
+    assert taken(compiled(tmp_path)) == {"across": KERNEL} and machine.races == 2
 
 
 def test_llvm_begins_before_aotautograd_traces(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
 
 import torch
@@ -15,11 +17,28 @@ from cuesta.driver.late.late_code import wait_all
 _CACHE = 256 << 20
 
 
+#: A call is disturbed if its threads waited for a processor for more than this share of its time.
+_WAITED = 0.05
+
+
+def seconds_waited() -> float:
+    """How long threads of this process that could run have waited for a processor so far: other programs had it. 0
+    where the system does not count that."""
+    nanoseconds = 0
+    for thread in Path("/proc/self/task").glob("*/schedstat"):
+        try:
+            nanoseconds += int(thread.read_text().split()[1])
+        except OSError:  # the thread has ended meanwhile
+            continue
+    return nanoseconds / 1e9
+
+
 @dataclass(frozen=True)
 class Stopwatch:
     """Times calls. All times are in seconds."""
 
     clock: Callable[[], float] = time.perf_counter
+    waited: Callable[[], float] = seconds_waited
     #: about how long each call is timed for
     budget: float = 0.02
     #: least duration of a timed batch: much more than reading the clock takes
@@ -27,6 +46,8 @@ class Stopwatch:
     rounds: int = 50
     #: calls of each before one is given up: on a busy machine one call may take ten times as long as the next
     fewest: int = 1
+    #: how long calls are repeated on a busy machine until each was once left alone
+    patience: float = 0.5
     #: a candidate that takes more than this many times the fastest one's time is not called again
     hopeless: float = 3.0
 
@@ -36,18 +57,28 @@ class Stopwatch:
         The calls take turns, so that a machine that is busy for a while slows all of them. The shortest time counts,
         because nothing makes a call faster than it is.
         """
+        return self.checked_race(calls)[0]
+
+    def checked_race(self, calls: Mapping[str, Callable[[], object]]) -> tuple[dict[str, float], bool]:
+        """As `race`, and whether each call was left alone by other programs once: if not, the times say little."""
         wait_all()  # LLVM's threads would be timed too
         best: dict[str, float] = {}
-        for name, call in calls.items():
+        disturbed = set(calls)
+        for call in calls.values():
             call()  # warm-up: a first call touches memory, and a library makes its plan
-            best[name] = self._time(call, 1)
-        for _ in range(1, self.fewest):
+        turns, end = 0, self.clock() + self.patience
+        while turns < self.fewest or (disturbed and self.clock() < end):
             for name, call in calls.items():
-                best[name] = min(best[name], self._time(call, 1))
+                before = self.waited()
+                taken = self._time(call, 1)
+                best[name] = min(best.get(name, math.inf), taken)
+                if self.waited() - before <= _WAITED * taken:
+                    disturbed.discard(name)
+            turns += 1
         limit = self.hopeless * min(best.values())
         left = [name for name in calls if best[name] <= limit]
         if len(left) == 1:
-            return best
+            return best, not disturbed
         counts = {name: max(1, round(self.batch / max(best[name], 1e-9))) for name in left}
         end = self.clock() + self.budget * len(left)
         for _ in range(self.rounds):
@@ -55,7 +86,7 @@ class Stopwatch:
                 best[name] = min(best[name], self._time(calls[name], counts[name]))
             if self.clock() >= end:
                 break
-        return best
+        return best, not disturbed
 
     def _time(self, call: Callable[[], object], count: int) -> float:
         start = self.clock()
