@@ -49,8 +49,9 @@ def test_a_program_of_the_cache_names_the_callers_line(
         assert [call["where"] for call in graph.aten_calls] == [line_of(f, below)]
 
 
-def metadata(*steps: dict[str, Any]) -> dict[str, Any]:
-    return {"program": {"steps": [*steps, {"kind": "check", "message": ""}]}, "report": {"aten_calls": []}}
+def metadata(*origins: dict[str, Any]) -> Any:
+    steps = [*({"kind": "call", **origin} for origin in origins), {"kind": "check", "message": ""}]
+    return {"program": {"steps": steps}, "report": {"aten_calls": []}}
 
 
 def test_steps_are_numbered_by_the_nodes_that_made_them() -> None:

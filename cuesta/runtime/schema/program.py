@@ -152,8 +152,8 @@ class Checked(TypedDict):
     accesses: list[Access]
 
 
-Version: TypeAlias = tuple[_Index, Word]
-Grid: TypeAlias = tuple[list[Version], list[Word]]
+_Version: TypeAlias = tuple[_Index, Word]
+_Grid: TypeAlias = tuple[list[_Version], list[Word]]
 PlacedBuffer: TypeAlias = tuple[SizeNumber, _Index, _Index]
 Step: TypeAlias = Annotated[
     CheckStep | AllocationStep | LaunchStep | CallStep,
@@ -177,7 +177,7 @@ class Program(TypedDict):
     arena: SizeNumber
     buffers: list[PlacedBuffer]
     words: list[Word]
-    grids: list[Grid]
+    grids: list[_Grid]
     keeps_arena: bool
     memory: dict[str, int]
     bases: list[Base]
