@@ -9,6 +9,7 @@ each kind of artifact by name; importing this module registers ours.
 
 from __future__ import annotations
 
+from cuesta.cache import Cache, Hit, Miss
 from cuesta.torch_private.saved_artifacts import CacheArtifact, CacheArtifactFactory, CacheArtifactManager
 
 _KIND = "cuesta"
@@ -34,6 +35,11 @@ def record(key: str, payload: bytes) -> None:
     CacheArtifactManager.record_artifact(_KIND, key, payload)
 
 
-def loaded(key: str) -> bytes | None:
-    """The payload that torch loaded under `key`, or None."""
-    return _LOADED.get(key)
+def look_up(key: str, cache: Cache) -> Hit | Miss:
+    """The entry under `key`: what torch loaded, else the disk cache's."""
+    return Hit(_LOADED[key]) if key in _LOADED else cache.get(key)
+
+
+def is_loaded(key: str) -> bool:
+    """Whether torch loaded an entry under `key`."""
+    return key in _LOADED

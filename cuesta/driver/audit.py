@@ -19,8 +19,8 @@ from typing import Any
 import torch
 
 from cuesta.driver.compile_graph import report_of_steps
+from cuesta.driver.make_program import plan
 from cuesta.driver.pieces import in_pieces, steps_to_cut_at
-from cuesta.driver.planning import plan
 from cuesta.driver.specialise import is_symbolic
 from cuesta.errors import DeviceError, Unsupported
 from cuesta.frontend.capture.aot import aot_backend

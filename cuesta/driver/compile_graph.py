@@ -17,9 +17,8 @@ from cuesta.collector import held_back
 from cuesta.driver.autotune.machine_trial import decide_kinds, recall_kinds
 from cuesta.driver.cache.output_code import Keeping, remember
 from cuesta.driver.calling import Boxed, Run, bind, bind_sized
-from cuesta.driver.dump.logs import tell_report, tell_stage
-from cuesta.driver.dump.profiling import profiled
-from cuesta.driver.made_program import MadeProgram
+from cuesta.driver.dump.logs import profiled, tell_report, tell_stage
+from cuesta.driver.loading import MadeProgram
 from cuesta.driver.make_program import Wanted, compile_program, look_up
 from cuesta.driver.memory.step_memory import StepMemory, refuse_unplanned
 from cuesta.driver.op_by_op import op_by_op

@@ -28,7 +28,7 @@ from torch.fx import Node
 from cuesta.driver.calling import Run
 from cuesta.driver.dump.reproducer import LoweringFailed
 from cuesta.driver.failed_kernels import nodes_at_fault
-from cuesta.driver.made_program import MadeProgram
+from cuesta.driver.loading import MadeProgram
 from cuesta.driver.op_by_op import op_by_op_run
 from cuesta.driver.own_errors import is_strict, raise_told, told_of
 from cuesta.errors import CuestaError, Unsupported

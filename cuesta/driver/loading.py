@@ -1,19 +1,33 @@
-"""Loads an artefact as an executable, with its kernels if it has any for a GPU. Imports no MLIR, except for target
-tt."""
+"""Loads an artefact as an executable, with its kernels if it has any for a GPU, and defines what a compiled graph is.
+Imports no MLIR, except for target tt."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import torch
 
 from cuesta.cache import Cache
 from cuesta.errors import DeviceError
+from cuesta.frontend.convention import Convention
 from cuesta.runtime.artefact import Artefact
 from cuesta.runtime.executable import Executable
 from cuesta.runtime.kernel_table import KernelTable
 from cuesta.targets import Target, parse_target
 from cuesta.torch_library import torch_library
+
+
+@dataclass(frozen=True)
+class MadeProgram:
+    """A compiled graph: its loaded program, its calling convention and its artefact."""
+
+    executable: Executable
+    convention: Convention
+    #: key of the entry in the cache
+    key: str
+    #: waits for the artefact, if that is still being made
+    artefact: Callable[[], Artefact]
 
 
 def load(artefact: Artefact, cache: Cache | None = None) -> Executable:

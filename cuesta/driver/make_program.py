@@ -1,4 +1,5 @@
-"""Makes one program of one graph: `look_up` loads it from the disk cache, else `compile_program` lowers the graph."""
+"""Makes one program of one graph: `look_up` loads it from the disk cache, else `compile_program` lowers the graph.
+`plan` only plans its memory."""
 
 from __future__ import annotations
 
@@ -10,17 +11,18 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from cuesta.driver.autotune.machine_trial import decide_kinds, kinds_of
+from cuesta.driver.autotune.machine_trial import decide, decide_kinds, kinds_of
 from cuesta.driver.cache.graph_cache import GraphCache
 from cuesta.driver.calling import Run
 from cuesta.driver.late.late_code import LateExecutable
-from cuesta.driver.loading import can_run, load
-from cuesta.driver.made_program import MadeProgram
+from cuesta.driver.loading import MadeProgram, can_run, load
 from cuesta.driver.own_errors import is_strict, raise_told
 from cuesta.errors import CuestaError, Unsupported
+from cuesta.frontend.capture.donation import donated_arguments
 from cuesta.frontend.convention import Convention, check_outputs
 from cuesta.frontend.devices import place_graph
 from cuesta.frontend.fx_passes.fx_pipeline import readable
+from cuesta.frontend.fx_pipelines import ATEN
 from cuesta.frontend.graph_key import graph_key
 from cuesta.frontend.source_lines import by_number, in_lines_of, numbers_of
 from cuesta.options import Options
@@ -229,6 +231,31 @@ def _lowers(wanted: Wanted, failure: LoweringFailed) -> bool:
             return gets_through(module, failure.pipelines, failure.stage, wanted.options.opt_level)
     except Unsupported:
         return False
+
+
+def plan(
+    gm: torch.fx.GraphModule, kind: str, options: Options, report: GraphReport, donated: Sequence[int] | None = None
+) -> None:
+    """Fills `report` with the kernels, the calls and the memory of a functional ATen graph's program.
+
+    `donated` are the positions of arguments whose memory is free after their last use (if None, those that AOTAutograd
+    donates). Raises Unsupported, DeviceError or another CompileError as compiling does, and MemoryLimitError.
+    """
+    from cuesta.dialects import make_context
+    from cuesta.dialects.top_module import mark_products
+    from cuesta.driver.lower import Lowering
+    from cuesta.driver.stage_pipelines import PLANNING
+    from cuesta.frontend.importer import import_graph
+
+    target, device = place_program(gm, options)
+    if donated is None:
+        donated = donated_arguments(gm) if kind == "backward" else []
+    ATEN.run(gm, options)
+    with make_context(), assumptions():
+        module = import_graph(gm, donated, target, device).module
+        mark_products(module, decide(gm, options, target, report))
+        # What is measured for the program itself is not measured for its plan too.
+        Lowering(module, replace(options, max_autotune=False, dump=None), report).run(PLANNING)
 
 
 def import_program(wanted: Wanted) -> tuple[Convention, bytes, dict[str, bool]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -17,18 +17,10 @@ _BACKWARD = aten.native_batch_norm_backward.default
 _TORCHS = get_decompositions([_FORWARD, _BACKWARD])
 
 
-def _forward(
-    x: Tensor,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    running_mean: Tensor,
-    running_var: Tensor,
-    training: bool,
-    momentum: float,
-    eps: float,
-) -> Any:
+def _forward(x: Tensor, weight: Tensor | None, bias: Tensor | None, *rest: Any) -> Any:
+    running_mean, running_var, training, momentum, eps = rest
     if not training or not _fits(x):
-        return _TORCHS[_FORWARD](x, weight, bias, running_mean, running_var, training, momentum, eps)
+        return _TORCHS[_FORWARD](x, weight, bias, *rest)
     numbers = (running_mean, running_var, momentum, eps)
     mean, rstd, new_mean, new_var = torch.ops.cuesta.batch_norm_statistics(x, *numbers)
     shape = [x.shape[1], *[1] * (x.dim() - 2)]
@@ -40,20 +32,10 @@ def _forward(
     return y.to(x.dtype), mean, rstd, new_mean, new_var
 
 
-def _backward(
-    grad: Tensor,
-    x: Tensor,
-    weight: Tensor | None,
-    running_mean: Tensor | None,
-    running_var: Tensor | None,
-    mean: Tensor | None,
-    rstd: Tensor | None,
-    training: bool,
-    eps: float,
-    mask: Sequence[bool],
-) -> Any:
+def _backward(grad: Tensor, x: Tensor, weight: Tensor | None, *rest: Any) -> Any:
+    _running_mean, _running_var, mean, rstd, training, _eps, mask = rest
     if not training or not _fits(x):
-        return _TORCHS[_BACKWARD](grad, x, weight, running_mean, running_var, mean, rstd, training, eps, mask)
+        return _TORCHS[_BACKWARD](grad, x, weight, *rest)
     results = torch.ops.cuesta.batch_norm_backward(grad, x, weight, mean, rstd)
     return tuple(result if wanted else None for result, wanted in zip(results, mask, strict=True))
 

@@ -19,18 +19,11 @@ def _stretched(x: Tensor, dims: Collection[int]) -> Tensor:
     return x
 
 
-def trilinear(
-    x: Tensor,
-    y: Tensor,
-    z: Tensor,
-    without_x: Sequence[int],
-    without_y: Sequence[int],
-    without_z: Sequence[int],
-    summed: Sequence[int],
-    unroll_dim: int = 1,
-) -> Tensor:
-    """The sum over the dims `summed` of x * y * z. Each operand has all dims but those in its list `without_…`."""
-    operands = [(x, set(without_x)), (y, set(without_y)), (z, set(without_z))]
+def trilinear(x: Tensor, y: Tensor, z: Tensor, *lists: Any) -> Tensor:
+    """The sum of x * y * z. The first three of `lists` are the dims that x, y and z lack, the fourth the dims to sum
+    over."""
+    *without, summed = lists[:4]
+    operands = [(operand, set(dims)) for operand, dims in zip((x, y, z), without, strict=True)]
     # A summed dim that one operand lacks can be summed in the product of the other two. The operand that lacks most of
     # the summed dims comes last, so that the first product sums most of them.
     last = max(range(3), key=lambda i: len(operands[i][1] & set(summed)))

@@ -64,8 +64,7 @@ def choice_key(question: Question, options: Options, device: tuple[str, ...] = (
 
 def remembered(key: str, question: Question, options: Options) -> Choice | None:
     """The choice that is kept under `key`; None if there is none or the entry is not valid."""
-    given = cache_artifacts.loaded(key)
-    found = open_cache(options.cache_root).get(key) if given is None else Hit(given)
+    found = cache_artifacts.look_up(key, open_cache(options.cache_root))
     times = _read(found.payload, question) if isinstance(found, Hit) else None
     if not isinstance(found, Hit) or times is None:
         return None

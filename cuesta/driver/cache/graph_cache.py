@@ -52,8 +52,7 @@ class GraphCache:
     def load(self, gm: torch.fx.GraphModule, report: GraphReport) -> tuple[Artefact, Executable, Convention] | None:
         """The cached program of a graph with its calling convention; None if there is no entry that loads. The report
         gets the outcome and the reason."""
-        given = cache_artifacts.loaded(self.key)
-        found = self.cache.get(self.key) if given is None else Hit(given)
+        found = cache_artifacts.look_up(self.key, self.cache)
         if not isinstance(found, Hit):
             report.cache = {"hit": False, "reason": found.reason}
             return None
@@ -66,9 +65,9 @@ class GraphCache:
             return None
         report.cache = {"hit": True, "reason": "the same graph was compiled before"}
         self._record(found.payload, report)
-        if given is not None:
+        if cache_artifacts.is_loaded(self.key):
             report.cache["reason"] = "the program came from torch.compiler.load_cache_artifacts"
-            self.cache.put(self.key, given)
+            self.cache.put(self.key, found.payload)
         report.take_program(artefact.metadata["report"])
         # The key does not contain names: the graph in the cache may have had other names for its tensors.
         names = [str(node.target) for node in held_nodes(gm)]

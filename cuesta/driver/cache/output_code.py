@@ -23,10 +23,8 @@ import torch
 from cuesta import cache_artifacts
 from cuesta.cache import Hit, content_key, environment_key, open_cache
 from cuesta.driver.calling import Boxed, bind_values, takes_tensors_only
-from cuesta.driver.dump.logs import tell_report
-from cuesta.driver.dump.profiling import profiled
-from cuesta.driver.loading import load
-from cuesta.driver.made_program import MadeProgram
+from cuesta.driver.dump.logs import profiled, tell_report
+from cuesta.driver.loading import MadeProgram, load
 from cuesta.errors import ArtefactError
 from cuesta.frontend.capture.autograd_key import keys_of_ours
 from cuesta.frontend.convention import Convention
@@ -121,8 +119,7 @@ class KeptProgram:
     def _code(self) -> bytes:
         if self.artefact is not None:
             return self.artefact
-        given = cache_artifacts.loaded(self.key)
-        found = open_cache(self.root).get(self.key) if given is None else Hit(given)
+        found = cache_artifacts.look_up(self.key, open_cache(self.root))
         if not isinstance(found, Hit):
             raise ArtefactError(f"torch kept the key of a program that is missing from cuesta's cache: {found.reason}")
         cache_artifacts.record(self.key, found.payload)

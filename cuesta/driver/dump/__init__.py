@@ -2,5 +2,5 @@
 
 In comes a graph during its compile. Out come files of every stage and kernel (`stages`), a picture (`picture`), the
 command that reproduces a failure (`reproducer`), a smaller graph that fails (`minifier`), and what torch's logs and
-profiler show (`logs`, `profiling`).
+profiler show (`logs`).
 """

@@ -1,4 +1,4 @@
-"""Reports a compile to torch's own logging, if the user asks for it.
+"""Reports a compile to torch's own logging, and its calls to torch's profiler, if the user asks for it.
 
     TORCH_LOGS="cuesta" (or "+cuesta")     a report of each graph; with +, the module after each stage
     TORCH_LOGS="output_code"               the code of each graph before LLVM: its kernels as loops, or as Triton IR
@@ -10,18 +10,31 @@ A program from the cache has a report and no code.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+import torch
+
+from cuesta.driver.calling import Run
 from cuesta.frontend.fx_passes.fx_pipeline import Observer
 from cuesta.options import Options
 from cuesta.reports.compile_report import GraphReport
-from cuesta.torch_private.logs import getArtifactLogger, is_artifact_wanted, print_as_torch, trace_structured
+from cuesta.runtime.schema.program import Step
+from cuesta.torch_private.logs import (
+    RecordFunctionFast,
+    getArtifactLogger,
+    is_artifact_wanted,
+    is_profiling,
+    print_as_torch,
+    trace_structured,
+)
 
 log = logging.getLogger("cuesta")
 _code_log = getArtifactLogger("cuesta", "output_code")
 
 #: Stages whose module is written to TORCH_TRACE.
 _TRACED = ("graph", "kernels", "loops", "tt")
+#: Kernels that an event's name lists.
+_NAMED = 3
 #: The last stages that a person can read.
 _CODE = ("loops", "tt")
 
@@ -70,3 +83,30 @@ def _wants_code() -> bool:
     if not _code_log.hasHandlers():
         print_as_torch(_code_log)
     return _code_log.isEnabledFor(logging.DEBUG)
+
+
+def profiled(run: Run, report: GraphReport, steps: Sequence[Step]) -> Run:
+    """Wraps `run` in a profiler event while the profiler is on.
+
+    Below it appear the calls into ATen that go through torch's dispatcher. CPU kernels and matrix products are called
+    natively and have no events of their own.
+    """
+    event = RecordFunctionFast
+    name = event_name(report, steps)
+
+    def call(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+        if not is_profiling():
+            return run(tensors)
+        with event(name):
+            return run(tensors)
+
+    return call
+
+
+def event_name(report: GraphReport, steps: Sequence[Step]) -> str:
+    """`cuesta forward model.py:31 [gelu, add_native_layer_norm, and 2 more]`."""
+    where = next((s["where"] for s in steps if s["kind"] != "check" and s["where"]), "")
+    kernels = [kernel["name"] for kernel in report.kernels]
+    more = [f"and {len(kernels) - _NAMED} more"] if len(kernels) > _NAMED else []
+    listed = ", ".join([*kernels[:_NAMED], *more])
+    return " ".join(["cuesta", report.name, *([where.rpartition("/")[2]] if where else []), f"[{listed}]"])

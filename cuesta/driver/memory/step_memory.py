@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from cuesta.driver.planning import plan
+from cuesta.driver.make_program import plan
 from cuesta.errors import CompileError, DeviceError, MemoryLimitError
 from cuesta.frontend.capture.aot import partition
 from cuesta.frontend.capture.donation import expected_arguments

@@ -20,8 +20,7 @@ import torch
 from cuesta.driver.autotune.machine_trial import decide_kinds
 from cuesta.driver.calling import Boxed, as_boxed
 from cuesta.driver.dump.logs import tell_report
-from cuesta.driver.loading import load
-from cuesta.driver.made_program import MadeProgram
+from cuesta.driver.loading import MadeProgram, load
 from cuesta.driver.make_program import Wanted, compile_program, import_program
 from cuesta.driver.op_by_op import op_by_op
 from cuesta.errors import CompileError
