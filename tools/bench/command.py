@@ -17,7 +17,6 @@ from cuesta.tools.bench.cases import Case
 from cuesta.tools.bench.measuring.limits import Limits, Meter, cache_sizes
 from cuesta.tools.bench.measuring.loops import make_loops
 from cuesta.tools.bench.measuring.on_cpu import Progress, hold_to, time_case
-from cuesta.tools.bench.measuring.survey import survey_case
 from cuesta.tools.bench.reporting import cpu_page, gpu_page
 from cuesta.tools.bench.reporting.plot import plot_ratios
 from cuesta.tools.bench.reporting.results import Results, command_line, read_results
@@ -83,10 +82,8 @@ def measure(
                 found[case.name] = compile_on_cpu(case.name, contenders, threads, rounds or COMPILE_ROUNDS, progress)
             elif arguments.memory:
                 found[case.name] = memory_peaks(case.name, contenders, threads, progress)
-            elif arguments.survey:
-                found[case.name] = survey_case(case, contenders, rounds, progress)
             else:
-                found[case.name] = time_case(case, contenders, rounds, progress)
+                found[case.name] = time_case(case, contenders, rounds, progress, surveys=arguments.survey)
             keep(arguments, results)
     if limits:
         # Measured a second time, so that a disturbance of some seconds does not lower the limits.
