@@ -9,8 +9,7 @@ from cuesta.reports.quantities import count_text
 from cuesta.tools.bench.measuring.limits import Limits
 from cuesta.tools.bench.measuring.timing import Spread, ratios
 from cuesta.tools.bench.reporting import cpu_tables as tables
-from cuesta.tools.bench.reporting.markdown import commands_lines, machine_lines, section_lines
-from cuesta.tools.bench.reporting.table import table
+from cuesta.tools.bench.reporting.table import commands_lines, machine_lines, section_lines, table
 
 SECTIONS = {
     "times": ("Times", tables.times_table, tables.ABOUT_TIMES),

@@ -8,8 +8,15 @@ from typing import Any
 
 from cuesta.tools.bench.measuring.timing import Spread
 from cuesta.tools.bench.reporting import gpu_tables as tables
-from cuesta.tools.bench.reporting.markdown import commands_lines, machine_lines, paragraph, section_lines, table_lines
-from cuesta.tools.bench.reporting.table import Table, table
+from cuesta.tools.bench.reporting.table import (
+    Table,
+    commands_lines,
+    machine_lines,
+    paragraph,
+    section_lines,
+    table,
+    table_lines,
+)
 
 SECTIONS = ("times", "compile", "kernels")
 
