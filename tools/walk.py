@@ -63,7 +63,7 @@ def renewed(text: str) -> str:
     head, *ways = re.split(r"^(?=## To a )", text, flags=re.MULTILINE)
     for way, target in zip(ways, (CPU, parse_target(_GPU)), strict=True):
         texts = dict(texts_of(target))
-        head += _LEVEL.sub(lambda level, texts=texts: f"{level[1]}{shortened(texts[level[2]])}\n```\n", way)  # type: ignore[misc]
+        head += _LEVEL.sub(lambda level, texts=texts: f"{level[1]}{shortened(texts[level[2]])}\n```\n", way)
     return head
 
 

@@ -18,6 +18,7 @@ from cuesta.tools.bench.measuring.limits import Limits, Meter, cache_sizes
 from cuesta.tools.bench.measuring.loops import make_loops
 from cuesta.tools.bench.measuring.on_cpu import Progress, hold_to, time_case
 from cuesta.tools.bench.reporting import cpu_page, gpu_page
+from cuesta.tools.bench.reporting.history import about_machine, relative, title_of
 from cuesta.tools.bench.reporting.plot import plot_ratios
 from cuesta.tools.bench.reporting.results import Results, command_line, read_results
 from cuesta.tools.bench.workers.processes import compile_case, compile_on_cpu, memory_peaks, prepare, run_job
@@ -46,9 +47,9 @@ def run(
     for path in keep(arguments, results):
         progress(f"wrote {path}")
     if arguments.plot:
-        relative = pages.relative(results)
-        drawn = list(dict.fromkeys(contender for case in relative.values() for contender in case))
-        plot_ratios(arguments.plot, drawn, relative, pages.title(results["machine"]))
+        drawn = relative(results.get("times", {}))
+        names = list(dict.fromkeys(contender for case in drawn.values() for contender in case))
+        plot_ratios(arguments.plot, names, drawn, title_of(about_machine(results["machine"])))
         progress(f"wrote {arguments.plot}")
     return (1 if pages.has_problem(results) else 0), results
 
