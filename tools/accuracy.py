@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,6 +55,17 @@ def as_float64(module: nn.Module, inputs: Mapping[str, Any]) -> tuple[nn.Module,
     """Copies of a module and its inputs with every floating tensor in float64."""
     wide = {k: v.double() if isinstance(v, Tensor) and v.is_floating_point() else v for k, v in inputs.items()}
     return copy.deepcopy(module).double(), wide
+
+
+@contextmanager
+def wide_defaults() -> Iterator[None]:
+    """Within, f64 is torch's default dtype, so that float results of integers are f64."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
 
 
 def neighbours(module: nn.Module, inputs: Mapping[str, Any]) -> Iterator[tuple[nn.Module, dict[str, Any]]]:

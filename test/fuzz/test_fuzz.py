@@ -33,9 +33,8 @@ from cuesta.tools.fuzz.graphs.smaller_graphs import smaller_graphs
 from cuesta.tools.fuzz.hunt import KINDS, Hunt, Kind
 from cuesta.tools.fuzz.judge import Judge
 from cuesta.tools.fuzz.programs.check_program import Wanted, check_program
-from cuesta.tools.fuzz.programs.program import Program, Run, program_text
+from cuesta.tools.fuzz.programs.program import Program, Run, program_text, smaller_programs
 from cuesta.tools.fuzz.programs.random_programs import make_program, make_sized_program
-from cuesta.tools.fuzz.programs.smaller_programs import smaller_programs
 from cuesta.tools.fuzz.rounding import DisturbedRounding, compare
 from cuesta.tools.fuzz.shrink import shrink
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from cuesta.tools import cuesta_bench
 from cuesta.tools.bench.cases.survey import SURVEY_CASES
-from cuesta.tools.bench.measuring.survey import bursts
+from cuesta.tools.bench.measuring.timing import bursts
 from cuesta.tools.bench.reporting.cpu_tables import survey_table
 
 

@@ -17,8 +17,8 @@ from cuesta.tools.bench.cases import Case
 from cuesta.tools.bench.measuring.limits import Limits, Meter, cache_sizes
 from cuesta.tools.bench.measuring.loops import make_loops
 from cuesta.tools.bench.measuring.on_cpu import Progress, hold_to, time_case
-from cuesta.tools.bench.measuring.survey import survey_case
 from cuesta.tools.bench.reporting import cpu_page, gpu_page
+from cuesta.tools.bench.reporting.history import about_machine, relative, title_of
 from cuesta.tools.bench.reporting.plot import plot_ratios
 from cuesta.tools.bench.reporting.results import Results, command_line, read_results
 from cuesta.tools.bench.workers.processes import compile_case, compile_on_cpu, memory_peaks, prepare, run_job
@@ -47,9 +47,9 @@ def run(
     for path in keep(arguments, results):
         progress(f"wrote {path}")
     if arguments.plot:
-        relative = pages.relative(results)
-        drawn = list(dict.fromkeys(contender for case in relative.values() for contender in case))
-        plot_ratios(arguments.plot, drawn, relative, pages.title(results["machine"]))
+        drawn = relative(results.get("times", {}))
+        names = list(dict.fromkeys(contender for case in drawn.values() for contender in case))
+        plot_ratios(arguments.plot, names, drawn, title_of(about_machine(results["machine"])))
         progress(f"wrote {arguments.plot}")
     return (1 if pages.has_problem(results) else 0), results
 
@@ -83,10 +83,8 @@ def measure(
                 found[case.name] = compile_on_cpu(case.name, contenders, threads, rounds or COMPILE_ROUNDS, progress)
             elif arguments.memory:
                 found[case.name] = memory_peaks(case.name, contenders, threads, progress)
-            elif arguments.survey:
-                found[case.name] = survey_case(case, contenders, rounds, progress)
             else:
-                found[case.name] = time_case(case, contenders, rounds, progress)
+                found[case.name] = time_case(case, contenders, rounds, progress, surveys=arguments.survey)
             keep(arguments, results)
     if limits:
         # Measured a second time, so that a disturbance of some seconds does not lower the limits.

@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from cuesta.tools.fuzz.calls.call_programs import make_calls
-from cuesta.tools.fuzz.calls.call_text import each_call
+from cuesta.tools.fuzz.calls.call_text import each_call, smaller_calls
 from cuesta.tools.fuzz.calls.check_calls import call_in_eager, check_calls
 from cuesta.tools.fuzz.calls.memories import HEAP_CHECKS
-from cuesta.tools.fuzz.calls.smaller_calls import smaller_calls
 from cuesta.tools.fuzz.failure import Failure, Note, Tally, Unjudged, Verdict
 from cuesta.tools.fuzz.files.check_file import check_file, make_file, run_unchanged, smaller_files
 from cuesta.tools.fuzz.graphs.check_graph import INT_RANGE, check_graph, run_reference
@@ -26,9 +25,8 @@ from cuesta.tools.fuzz.graphs.random_graphs import make_blocks_graph, make_graph
 from cuesta.tools.fuzz.graphs.smaller_graphs import smaller_graphs
 from cuesta.tools.fuzz.judge import CRASHES, HANGS, SECONDS, Judge
 from cuesta.tools.fuzz.programs.check_program import check_program, run_in_torch
-from cuesta.tools.fuzz.programs.program import on_device
+from cuesta.tools.fuzz.programs.program import on_device, smaller_programs
 from cuesta.tools.fuzz.programs.random_programs import make_program, make_sized_program
-from cuesta.tools.fuzz.programs.smaller_programs import smaller_programs
 from cuesta.tools.fuzz.shrink import Smaller, shrink
 
 

@@ -11,12 +11,14 @@ compute without an error, gets an error here.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
+from cuesta.tools.accuracy import settled, wide_defaults
 from cuesta.tools.fuzz.failure import Failure, places_of
 from cuesta.torch_private import pytree
 from cuesta.torch_private.decompositions import get_decompositions
@@ -183,14 +185,9 @@ def _widened(leaf: Any) -> Any:
 
 def _run(func: Callable[..., Any], given: Any) -> list[Any] | None:
     """The results of an op for operands in float64; None if torch does not support the op for them."""
-    default = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)  # ops convert integers to the default dtype
-    try:
+    with wide_defaults(), contextlib.suppress(RuntimeError, NotImplementedError):
         return pytree.tree_leaves(func(*given[0], **given[1]))
-    except (RuntimeError, NotImplementedError):
-        return None
-    finally:
-        torch.set_default_dtype(default)
+    return None
 
 
 @dataclass
@@ -233,8 +230,8 @@ def compare(name: str, actual: Tensor, eagers: Sequence[Tensor], exact: Tensor |
         return _wrong(name, (actual != expected) & steady, actual, expected)
     want, runs = expected.double(), torch.stack([*eagers]).double()
     # Where rounding decides whether an element is NaN or infinite, every value is accepted.
-    steady = (_class(runs) == _class(want)).all(0)
-    misplaced = _wrong(name, (_class(actual) != _class(want)) & steady, actual, expected)
+    steady = (settled(runs) == settled(want)).all(0)
+    misplaced = _wrong(name, (settled(actual) != settled(want)) & steady, actual, expected)
     if misplaced is not None or not want.numel():
         return misplaced
     finite = want.isfinite() & steady
@@ -247,11 +244,6 @@ def compare(name: str, actual: Tensor, eagers: Sequence[Tensor], exact: Tensor |
     scale = torch.where(finite, want.abs(), 0).amax()
     allowed = FACTOR * spread + places * info.eps * scale + info.tiny
     return _wrong(name, finite & ((actual.double() - want).abs() > allowed), actual, expected)
-
-
-def _class(x: Tensor) -> Tensor:
-    """0 for a number, 1 for NaN, 2 and 3 for the infinities."""
-    return x.isnan() + 2 * x.isposinf() + 3 * x.isneginf()
 
 
 def _wrong(name: str, wrong: Tensor, actual: Tensor, expected: Tensor) -> Failure | None:

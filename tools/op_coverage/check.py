@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 import cuesta
-from cuesta.tools.accuracy import compare_values, largest_error, same_form
+from cuesta.tools.accuracy import compare_values, largest_error, same_form, wide_defaults
 from cuesta.tools.op_coverage.entries import UNINITIALISED, Unit, entries
 from cuesta.tools.op_coverage.positions import name_equals
-from cuesta.tools.op_coverage.sample import Run, Sample, wide_defaults
+from cuesta.tools.op_coverage.sample import Run, Sample
 from cuesta.torch_private.dynamo import BackendCompilerFailed, TorchDynamoException
 
 #: "refused": torch's eager or its backend aot_eager raises too, or tracing alone changes the values.

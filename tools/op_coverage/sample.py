@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,17 +99,6 @@ class Sample:
         torch.autograd.backward([_weighted(x, seed) for seed, x in enumerate(ends)])
         given = named_tensors((self.args, self.kwargs))
         return {f"gradient{name}": x.grad for name, x in given.items() if x.grad is not None}
-
-
-@contextmanager
-def wide_defaults() -> Iterator[None]:
-    """Within, f64 is torch's default dtype, so that float results of integers are f64."""
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    try:
-        yield
-    finally:
-        torch.set_default_dtype(before)
 
 
 def _fresh(x: Tensor, storages: dict[tuple[int, torch.dtype], Tensor], change: Callable[[Tensor], Tensor]) -> Tensor:

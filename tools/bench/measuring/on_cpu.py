@@ -15,32 +15,36 @@ from cuesta.tools.bench.cases.workload import Workload
 from cuesta.tools.bench.contenders import Contender
 from cuesta.tools.bench.measuring.cost import Cost, cost_of
 from cuesta.tools.bench.measuring.limits import Limits
-from cuesta.tools.bench.measuring.timing import Spread, interleaved
+from cuesta.tools.bench.measuring.timing import Spread, bursts, interleaved
 
 Progress = Callable[[str], None]
 
 
-def time_case(case: Case, contenders: Sequence[str], repeats: int | None, progress: Progress) -> dict[str, Any]:
+def time_case(
+    case: Case, contenders: Sequence[str], rounds: int | None, progress: Progress, *, surveys: bool = False
+) -> dict[str, Any]:
     """{"times": {contender: seconds by round}, "errors": {contender: difference from eager}, "cost": the fields of a
-    Cost, "failed": {contender, or "cost": reason}}."""
+    Cost, "failed": {contender, or "cost": reason}}. For the survey, of short calls, times are those of `bursts`, and
+    there is no cost."""
     progress(f"{case.name}: build")
     workload = case.make().workload()
     found: dict[str, Any] = {"times": {}, "errors": {}, "failed": {}}
     with torch.set_grad_enabled(bool(workload.parameters)):
-        try:
-            found["cost"] = asdict(cost_of(workload))
-        except Exception as error:
-            found["failed"]["cost"] = one_line(error)
-            progress(f"{case.name}: its cost is not known: {found['failed']['cost']}")
-        calls = first_calls(case.name, workload, contenders, found, progress)
+        if not surveys:
+            try:
+                found["cost"] = asdict(cost_of(workload))
+            except Exception as error:
+                found["failed"]["cost"] = one_line(error)
+                progress(f"{case.name}: its cost is not known: {found['failed']['cost']}")
+        calls = _first_calls(case.name, workload, contenders, found, progress)
         progress(f"{case.name}: time")
         if calls:
-            found["times"] = interleaved(calls, repeats)
+            found["times"] = (bursts if surveys else interleaved)(calls, rounds)
     torch.compiler.reset()
     return found
 
 
-def first_calls(
+def _first_calls(
     case: str, workload: Workload, contenders: Sequence[str], found: dict[str, Any], progress: Progress
 ) -> dict[str, Callable[[], Any]]:
     """A warm call of each contender that works. Adds "errors" (differences from eager) and "failed" to `found`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -19,6 +20,10 @@ CASE_SECONDS = 30.0
 """Time limit for all rounds of a case if the number of rounds is not given."""
 ROUNDS = 25
 FEWEST_ROUNDS = 7
+BURST_ROUNDS = 40
+BURST_SECONDS = 0.01
+#: Least calls of a burst: the first call runs with the caches that another contender has left.
+_FEWEST_CALLS = 3
 
 
 @dataclass(frozen=True)
@@ -48,6 +53,27 @@ def interleaved(calls: Mapping[str, Callable[[], Any]], rounds: int | None = Non
         one_round = sum(_sample(calls[name], inner[name]) * inner[name] for name in names)
         rounds = max(FEWEST_ROUNDS, min(ROUNDS, int(CASE_SECONDS / one_round)))
     return in_turns({name: partial(_sample, calls[name], inner[name]) for name in names}, rounds)
+
+
+def bursts(calls: Mapping[str, Callable[[], Any]], rounds: int | None = None) -> dict[str, list[float]]:
+    """Name → least seconds of a call, by round, in which each of the `calls` runs for a burst. All must be warm.
+
+    For short calls, so that other work on the machine matters little: among many some run undisturbed, while a median
+    includes the disturbances.
+    """
+    return in_turns({name: partial(_burst, call) for name, call in calls.items()}, rounds or BURST_ROUNDS)
+
+
+def _burst(call: Callable[[], Any]) -> float:
+    least, count = math.inf, 0
+    started = end = time.perf_counter()
+    while count < _FEWEST_CALLS or end < started + BURST_SECONDS:
+        begin = time.perf_counter()
+        call()
+        end = time.perf_counter()
+        least = min(least, end - begin)
+        count += 1
+    return least
 
 
 def in_turns(samplers: Mapping[str, Callable[[], T]], rounds: int) -> dict[str, list[T]]:

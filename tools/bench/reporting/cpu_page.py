@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from cuesta.reports.quantities import count_text
 from cuesta.tools.bench.measuring.limits import Limits
-from cuesta.tools.bench.measuring.timing import Spread, ratios
 from cuesta.tools.bench.reporting import cpu_tables as tables
-from cuesta.tools.bench.reporting.markdown import commands_lines, machine_lines, section_lines
-from cuesta.tools.bench.reporting.table import table
+from cuesta.tools.bench.reporting.table import commands_lines, machine_lines, section_lines, table
 
 SECTIONS = {
     "times": ("Times", tables.times_table, tables.ABOUT_TIMES),
@@ -48,20 +45,6 @@ def _lines(results: Mapping[str, Any]) -> Iterator[str]:
     for section, (title, table_of, text) in SECTIONS.items():
         if found := results.get(section):
             yield from section_lines(f"### {title}", text, table_of(found))
-
-
-def relative(results: Mapping[str, Any]) -> dict[str, dict[str, Spread]]:
-    """Case → contender → time relative to eager's."""
-    return {
-        name: {contender: ratios(t, result["times"]["eager"]) for contender, t in result["times"].items()}
-        for name, result in results.get("times", {}).items()
-        if "eager" in result["times"]
-    }
-
-
-def title(about: Mapping[str, Any]) -> str:
-    """The machine of a picture."""
-    return f"{about['cpu']}, {count_text(about['threads'], 'thread')}, torch {about['packages']['torch']}"
 
 
 def has_problem(results: Mapping[str, Any]) -> bool:

@@ -6,10 +6,16 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from cuesta.tools.bench.measuring.timing import Spread
 from cuesta.tools.bench.reporting import gpu_tables as tables
-from cuesta.tools.bench.reporting.markdown import commands_lines, machine_lines, paragraph, section_lines, table_lines
-from cuesta.tools.bench.reporting.table import Table, table
+from cuesta.tools.bench.reporting.table import (
+    Table,
+    commands_lines,
+    machine_lines,
+    paragraph,
+    section_lines,
+    table,
+    table_lines,
+)
 
 SECTIONS = ("times", "compile", "kernels")
 
@@ -46,26 +52,6 @@ def show_speedups(results: Mapping[str, Any]) -> None:
 def _print(content: Table, notes: Sequence[str] = ()) -> None:
     print(table(content.header, content.rows))
     print("".join(f"  {note}\n" for note in notes))
-
-
-def relative(results: Mapping[str, Any]) -> dict[str, dict[str, Spread]]:
-    """Case → contender → time relative to eager's."""
-    found = {}
-    for name, case in results["times"].items():
-        contenders = case.get("contenders", {})
-        speedups = {c: tables.speedup(part, contenders.get("eager", {})) for c, part in contenders.items()}
-        found[name] = {c: inverse(speedup) for c, speedup in speedups.items() if speedup is not None}
-    return {name: case for name, case in found.items() if case}
-
-
-def title(about: Mapping[str, Any]) -> str:
-    """The machine of a picture."""
-    return f"{about.get('gpu', {}).get('name', about['cpu'])}, torch {about['packages']['torch']}"
-
-
-def inverse(spread: Spread) -> Spread:
-    """The time relative to eager's, from the speed-up over eager."""
-    return Spread(1 / spread.median, 1 / spread.upper, 1 / spread.lower)
 
 
 def has_problem(results: Mapping[str, Any]) -> bool:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cuesta.reports.quantities import count_text
 from cuesta.tools.bench.measuring.timing import Spread, ratios
 from cuesta.tools.bench.reporting.table import ratio, table
 
@@ -138,11 +139,19 @@ def ratios_of(cases: Mapping[str, Mapping[str, Any]]) -> Ratios:
     """Ratios from the "times" section of a cuesta-bench run, on a CPU or a GPU. Empty for a case without times."""
     found: Ratios = {}
     for case, result in cases.items():
-        times = _times(result)
+        times = times_of(result)
         ours = [name for name in times if name.split(":")[0] == "cuesta"]
         others = [name for name in times if name not in ours]
         found[case] = {f"{a}/{b}": ratios(times[a], times[b]) for a in ours for b in others}
     return found
+
+
+def relative(cases: Mapping[str, Mapping[str, Any]]) -> Ratios:
+    """Case → contender → time relative to eager's, from the same section; of cases in which eager was timed."""
+    times = {case: times_of(result) for case, result in cases.items()}
+    return {
+        case: {n: ratios(t, each["eager"]) for n, t in each.items()} for case, each in times.items() if "eager" in each
+    }
 
 
 def about_machine(described: Mapping[str, Any]) -> dict[str, Any]:
@@ -151,6 +160,12 @@ def about_machine(described: Mapping[str, Any]) -> dict[str, Any]:
     torch = described["packages"]["torch"]
     host = {name: None if gpu else described[name] for name in ("cpu", "cores", "threads")}
     return host | {"gpu": gpu, "torch": torch}
+
+
+def title_of(about: Mapping[str, Any]) -> str:
+    """The title of a picture, from what `about_machine` gives."""
+    machine = about["gpu"] or f"{about['cpu']}, {count_text(about['threads'], 'thread')}"
+    return f"{machine}, torch {about['torch']}"
 
 
 def about_run(described: Mapping[str, Any]) -> dict[str, Any]:
@@ -198,7 +213,7 @@ def keep(
     return history, problems
 
 
-def _times(result: Mapping[str, Any]) -> dict[str, list[float]]:
+def times_of(result: Mapping[str, Any]) -> dict[str, list[float]]:
     """Contender → seconds by round. Omits contenders that have fewer rounds than another."""
     times = dict(result.get("times", {}))
     for name, part in result.get("contenders", {}).items():

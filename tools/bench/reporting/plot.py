@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from cuesta.reports.quantities import count_text
 from cuesta.tools.bench.measuring.timing import Spread
-from cuesta.tools.bench.reporting.history import History
+from cuesta.tools.bench.reporting.history import History, title_of
 
 COLOURS = {
     "eager": "#8c8c8c",
@@ -76,8 +75,6 @@ def plot_history(path: Path, history: History) -> None:
         axes.tick_params(labelsize=7)
         axes.set_xticks(range(len(history.runs)), [str(run["commit"]) for run in history.runs], rotation=90)
     figure.legend(*grid.flat[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=8)
-    about = history.about
-    machine = about["gpu"] or f"{about['cpu']}, {count_text(about['threads'], 'thread')}"
-    figure.suptitle(f"{machine}, torch {about['torch']}", fontsize=9)
+    figure.suptitle(title_of(history.about), fontsize=9)
     figure.savefig(path, dpi=100)
     pyplot.close(figure)

@@ -1,9 +1,10 @@
-"""Formats plain text tables, and numbers with units."""
+"""Formats tables, as plain text and in Markdown, other parts of a page, and numbers with units."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from cuesta.tools.bench.measuring.timing import Spread
 
@@ -57,3 +58,41 @@ def ratio(spread: Spread) -> str:
 def megabytes(count: float) -> str:
     """Bytes in MB (10^6), or kB below one."""
     return f"{count / 1e6:.2f} MB" if count >= 1e6 else f"{count / 1e3:.2f} kB"
+
+
+def commands_lines(commands: Sequence[str]) -> Iterator[str]:
+    """The command lines of the measurements, as they were typed."""
+    yield "```"
+    yield from commands
+    yield "```"
+
+
+def machine_lines(machine: Mapping[str, Any]) -> Iterator[str]:
+    """The machine of a measurement as a list: host, versions, commit."""
+    yield f"- {machine['cpu']}, {machine['cores']} cores, {machine['system']}"
+    versions = ", ".join(f"{name} {version}" for name, version in machine["packages"].items() if version)
+    yield f"- Python {machine['python']}, {versions}"
+    yield f"- commit {machine['commit']}, {machine['time']}"
+
+
+def table_lines(content: Table) -> Iterator[str]:
+    """A table; the first column flush left, the others flush right."""
+    yield _row(content.header)
+    yield _row(["---", *["---:"] * (len(content.header) - 1)])
+    yield from map(_row, content.rows)
+
+
+def section_lines(heading: str, about: str, content: Table, notes: Sequence[str] = ()) -> Iterator[str]:
+    """A section of a page: a heading, a paragraph, a table, and a list of notes if there are any."""
+    yield from ("", heading, "", paragraph(about), "", *table_lines(content))
+    if notes:
+        yield from ("", *(f"- {note}" for note in notes))
+
+
+def paragraph(text: str) -> str:
+    """Joins lines to one."""
+    return " ".join(text.splitlines())
+
+
+def _row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"

@@ -1,14 +1,15 @@
-"""Writes, reads and cuts the text of a function and its calls: Python that runs alone, with a block for each call."""
+"""Writes, reads and reduces the text of a function and its calls: Python that runs alone, a block for each call."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from cuesta.tools.fuzz.calls.call import Call
 from cuesta.tools.fuzz.compiling import Function, read_text
+from cuesta.tools.fuzz.programs.program import smaller_programs
 
 _HEAD = """import torch
 import torch.nn.functional as F
@@ -30,6 +31,18 @@ if __name__ == "__main__":
 """
 
 _BLOCK = re.compile(r"\n\n(@call\(.*?\)\ndef (\w+)\(memory\):\n(?:    .*\n)+)")
+#: (pattern, plainer replacement).
+_PLAINER = (
+    (re.compile(r', within="?\'?[^,)]*'), ""),
+    (re.compile(r"^DYNAMIC = True$", re.MULTILINE), "DYNAMIC = None"),
+    (re.compile(r"^MARKED = \[\(.*$", re.MULTILINE), "MARKED = []"),
+    (re.compile(r'^EXPORT = "(loaded|fresh)"$', re.MULTILINE), 'EXPORT = "no"'),
+    (re.compile(r'^EXPORT = "loaded"$', re.MULTILINE), 'EXPORT = "fresh"'),
+    (re.compile(r'"(end|begin|odd|numpy|dlpack|shared|read only)"'), '"torch"'),
+    (re.compile(r"\n    x\d\.requires_grad_\(\)"), ""),
+    (re.compile(r"\n    x\d = x\d\.as_subclass\(.*\)"), ""),
+    (re.compile(r"\n    x\d = torch\.nn\.\w+\(.*\)"), ""),
+)
 
 
 def text_of(
@@ -73,6 +86,20 @@ def without_first(text: str) -> str:
 def each_call(text: str) -> list[str]:
     """One text for each call but the first: the first call and that one."""
     return [only_calls(text, [name]) for name in call_names(text)[1:]]
+
+
+def smaller_calls(text: str) -> Iterator[str]:
+    """Variants of the text that are one step smaller or plainer."""
+    names = call_names(text)
+    if len(names) > 2:
+        yield from (only_calls(text, [name]) for name in reversed(names[1:]))
+        yield from (only_calls(text, [*names[1:i], *names[i + 1 :]]) for i in range(1, len(names)))
+    if len(names) > 1:
+        yield without_first(text)
+    yield from smaller_programs(text)
+    for pattern, plain in _PLAINER:
+        for match in pattern.finditer(text):
+            yield text[: match.start()] + plain + text[match.end() :]
 
 
 @dataclass(frozen=True)

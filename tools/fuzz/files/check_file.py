@@ -37,7 +37,6 @@ from cuesta.tools.fuzz.files.file_changes import (
     make_changes,
     spelled,
 )
-from cuesta.tools.fuzz.files.file_parts import parts_of, put_together
 from cuesta.tools.fuzz.files.specimens import SPECIMENS, Refused, Specimen, specimen
 from cuesta.torch_private import pytree
 
@@ -63,7 +62,7 @@ def make_file(seed: int) -> str:
 
 @functools.cache
 def _parts(name: str) -> dict[str, bytes]:
-    return parts_of(specimen(name))
+    return specimen(name).parts()
 
 
 def _restated_changes(text: bytes, rng: random.Random) -> list[Change]:
@@ -79,7 +78,7 @@ def _restated_changes(text: bytes, rng: random.Random) -> list[Change]:
 
 def check_file(text: str) -> Verdict:
     """The verdict on a text of `make_file`, with or without comment lines before it."""
-    told = json.loads("\n".join(line for line in text.splitlines() if not line.startswith("#")))
+    told = _read(text)
     changed = specimen(told["specimen"])
     data = _changed(told["specimen"], told["changes"], told["restated"])
     before, started = _most_memory(), time.monotonic()
@@ -98,9 +97,14 @@ def check_file(text: str) -> Verdict:
 
 def run_unchanged(text: str) -> None:
     """Loads and calls the specimen of a text without the changes."""
-    told = json.loads("\n".join(line for line in text.splitlines() if not line.startswith("#")))
+    told = _read(text)
     made = specimen(told["specimen"])
     made.load(made.data)()
+
+
+def _read(text: str) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads("\n".join(line for line in text.splitlines() if not line.startswith("#")))
+    return content
 
 
 def smaller_files(text: str) -> Iterator[str]:
@@ -136,7 +140,7 @@ def _changed(name: str, changes: list[Change], restated: bool) -> bytes:
         parts[part] = spelled(document)
         if restated:
             parts["objects"] = parts["objects"].replace(before, _digest(parts[part]))
-    return put_together(specimen(name), parts)
+    return specimen(name).put_together(parts)
 
 
 def _digest(text: bytes) -> bytes:

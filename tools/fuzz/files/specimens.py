@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import atexit
 import functools
+import io
 import shutil
 import tempfile
+import zipfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -26,11 +28,14 @@ from cuesta.driver.make_program import make_program
 from cuesta.frontend.decompositions.table import decompositions
 from cuesta.options import Options
 from cuesta.reports.compile_report import GraphReport
+from cuesta.runtime.artefact import framed, unframed
 from cuesta.runtime.sized import is_sized
 from cuesta.tools.fuzz.failure import Unjudged
 from cuesta.torch_private.pytree import tree_map
 
 Tensor = torch.Tensor
+#: The artefact's name in a program's file.
+_CODE = "code"
 
 
 class Refused(Exception):
@@ -47,6 +52,15 @@ class Specimen(ABC):
         """A function that calls the program in `data` with the specimen's own inputs, and returns all results and all
         inputs that the program may have written. Raises a CuestaError, or Refused, for bytes that are refused."""
 
+    @abstractmethod
+    def parts(self) -> dict[str, bytes]:
+        """The parts of the unchanged file, by name: an artefact's "json" and "objects"; of a program's file also
+        "program.json", and "storage/0" and so on."""
+
+    @abstractmethod
+    def put_together(self, parts: dict[str, bytes]) -> bytes:
+        """The file that consists of the given parts, with valid checksums."""
+
     @functools.cached_property
     def expected(self) -> Any:
         """The results of the unchanged program."""
@@ -58,6 +72,11 @@ def _folder() -> Path:
     folder = Path(tempfile.mkdtemp(prefix="cuesta-fuzz-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
+
+
+def _artefact_parts(artefact: bytes) -> dict[str, bytes]:
+    text, objects, _ = unframed(artefact)  # a CPU's artefact has no separate section of kernels
+    return {"json": text, "objects": objects}
 
 
 # -- entries of the cache ---------------------------------------------------------------------
@@ -107,17 +126,15 @@ class Entry(Specimen):
         (self._path,) = (path for path in root.rglob("*") if path.is_file())
         self.data = self._path.read_bytes()
 
-    def framed(self, artefact: bytes) -> bytes:
-        """The bytes of a cache entry that holds `artefact`, with a valid checksum."""
-        self._cache.cache.put(self._cache.key, artefact)
-        return self._path.read_bytes()
-
-    def artefact(self) -> bytes:
-        """The artefact of the unchanged entry."""
+    def parts(self) -> dict[str, bytes]:
         self._path.write_bytes(self.data)
         found = self._cache.cache.get(self._cache.key)
         assert isinstance(found, Hit)
-        return found.payload
+        return _artefact_parts(found.payload)
+
+    def put_together(self, parts: dict[str, bytes]) -> bytes:
+        self._cache.cache.put(self._cache.key, framed(parts["json"], parts["objects"], b""))
+        return self._path.read_bytes()
 
     def load(self, data: bytes) -> Callable[[], Any]:
         self._path.write_bytes(data)
@@ -160,6 +177,20 @@ class ProgramFile(Specimen):
         self._path = Path(tempfile.mkdtemp(dir=_folder())) / "program.cuesta"
         cuesta.compile(exported, options={"cache": False}).save(self._path)
         self.data = self._path.read_bytes()
+
+    def parts(self) -> dict[str, bytes]:
+        with zipfile.ZipFile(io.BytesIO(self.data)) as archive:
+            parts = {name: archive.read(name) for name in archive.namelist()}
+        return {**_artefact_parts(parts.pop(_CODE)), **parts}
+
+    def put_together(self, parts: dict[str, bytes]) -> bytes:
+        others = dict(parts)
+        artefact = framed(others.pop("json"), others.pop("objects"), b"")
+        data = io.BytesIO()
+        with zipfile.ZipFile(data, "w", zipfile.ZIP_STORED) as archive:
+            for name, content in {_CODE: artefact, **others}.items():
+                archive.writestr(name, content)
+        return data.getvalue()
 
     def load(self, data: bytes) -> Callable[[], Any]:
         self._path.write_bytes(data)

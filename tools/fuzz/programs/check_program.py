@@ -15,7 +15,7 @@ import torch
 from cuesta.dialects.reference import with_strides
 from cuesta.frontend.capture.tensor_cores import without_tf32
 from cuesta.reports import compile_report
-from cuesta.tools.accuracy import same_form
+from cuesta.tools.accuracy import same_form, wide_defaults
 from cuesta.tools.fuzz.compiling import Backend, Compiled, checking
 from cuesta.tools.fuzz.failure import Failure, Note, Unjudged, Verdict, kind_of
 from cuesta.tools.fuzz.programs.program import Program, Run, Spec, copies, input_tensors
@@ -219,11 +219,7 @@ def _exact(text: str, specs: Sequence[Spec]) -> Run | None:
         x.to(getattr(torch, name)).requires_grad_(wide.gradient and x.is_floating_point())
         for x, (_, _, name) in zip(input_tensors(specs, False, wide.device), inputs, strict=True)
     ]
-    default = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)  # integers become the default dtype in a sigmoid or a mean
-    try:
+    # Integers become the default dtype in a sigmoid or a mean.
+    with wide_defaults(), contextlib.suppress(RuntimeError):
         return wide.run(wide.function, tensors)
-    except RuntimeError:
-        return None
-    finally:
-        torch.set_default_dtype(default)
+    return None

@@ -1,10 +1,10 @@
-"""Writes, reads and runs the file of a torch program."""
+"""Writes, reads, runs and reduces the file of a torch program."""
 
 from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -17,6 +17,7 @@ Tensor = torch.Tensor
 Shape = tuple[int, ...]
 #: Sizes, strides (in elements) and dtype of an argument.
 Spec: TypeAlias = tuple[Shape, Shape, str]
+_RETURN = re.compile(r"    return \((.*),\)")
 
 
 def program_text(
@@ -55,6 +56,27 @@ def program({arguments}):
 def on_device(text: str, device: str) -> str:
     """The text of the program with its device set to `device`."""
     return re.sub(r'^DEVICE = ".*"$', f'DEVICE = "{device}"', text, count=1, flags=re.MULTILINE)
+
+
+def smaller_programs(text: str) -> Iterator[str]:
+    """The program without one result, one line (the last lines first), the gradient, or one set of sizes."""
+    lines = text.splitlines(keepends=True)
+    start = next(i for i, line in enumerate(lines) if line.startswith("def program"))
+    end = next(i for i, line in enumerate(lines) if _RETURN.match(line))
+    found = _RETURN.match(lines[end])
+    assert found is not None
+    results = found[1].split(", ")
+    for i in range(len(results)):
+        if len(results) > 1:
+            kept = ", ".join([*results[:i], *results[i + 1 :]])
+            yield "".join([*lines[:end], f"    return ({kept},)\n"])
+    for i in reversed(range(start + 1, end)):
+        yield "".join([*lines[:i], *lines[i + 1 :]])
+    if "GRADIENT = True" in text:
+        yield text.replace("GRADIENT = True", "GRADIENT = False")
+    sets = [i for i, line in enumerate(lines) if line.startswith("OTHERS.append(")]
+    for i in sets:
+        yield "".join([*lines[:i], *lines[i + 1 :]])
 
 
 def input_tensors(inputs: Sequence[Spec], gradient: bool, device: str = "cpu") -> list[Tensor]:
