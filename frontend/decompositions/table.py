@@ -17,6 +17,7 @@ from cuesta.frontend.decompositions import (
     checked_values,
     distances,
     embedding_bags,
+    encoder_layers,
     paddings,
     trilinear,
 )
@@ -131,6 +132,7 @@ _OURS: dict[Any, Callable[..., Any]] = {
     **paddings.DECOMPOSITIONS,
     **embedding_bags.DECOMPOSITIONS,
     **efficient_attention.DECOMPOSITIONS,
+    **encoder_layers.DECOMPOSITIONS,
     **trilinear.DECOMPOSITIONS,
     **batch_norm_training.DECOMPOSITIONS,
 }
