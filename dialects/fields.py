@@ -221,6 +221,18 @@ class NumberRows(Field[list[list[Number]]]):
         return ir.ArrayAttr.get([int_array(row) for row in value])
 
 
+class IntDict(Field[dict[str, int]]):
+    """Integers by name."""
+
+    kind = ir.DictAttr
+
+    def read(self, attribute: Any) -> dict[str, int]:
+        return {named.name: named.attr.value for named in attribute}
+
+    def write(self, value: Mapping[str, int]) -> ir.Attribute:
+        return ir.DictAttr.get({name: int_attr(n) for name, n in value.items()})
+
+
 class NumberRowsOrAny(Field[list[list[Number] | None]]):
     """A list of lists of numbers; None, a unit attribute, where any numbers will do."""
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from cuesta._mlir import func, ir
-from cuesta.dialects.fields import Int, Ints, Marker, Numbers, Raw, Text
+from cuesta.dialects.fields import Int, IntDict, Ints, Marker, NumberRows, Numbers, Raw, Text
 
 #: Of an argument or a result: its strides, in elements.
 STRIDES = Numbers("cuesta.strides")
@@ -30,10 +30,11 @@ OFFSET = Numbers("cuesta.offset")
 MUTATES = Ints("cuesta.mutates")
 #: What passes did not do, and why: a dictionary each.
 REMARKS = Raw("cuesta.remarks")
-#: A dictionary of the bytes that a call allocates.
-MEMORY = Raw("cuesta.memory")
-#: Where each buffer lies in the arena, and when it is alive.
-BUFFERS = Raw("cuesta.buffers")
+#: The bytes that a call allocates, by what for.
+MEMORY = IntDict("cuesta.memory")
+#: Of a program whose arena depends on the call, for each buffer in the arena: its bytes, and the first and last step at
+#: which it is live.
+BUFFERS = NumberRows("cuesta.buffers")
 
 _ARGUMENTS, _RESULTS = "arg_attrs", "res_attrs"
 
