@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cuesta._mlir import ir
+from cuesta.dialects.cuesta.dialect import Operation
 from cuesta.dialects.cuesta.views import SELECTS_ELEMENTS
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.passes.infra.graph_rewrite import users
@@ -10,10 +11,12 @@ from cuesta.passes.infra.graph_rewrite import users
 _NARROW = frozenset({"bf16", "f16", "f32"})
 
 
-def maker(value: ir.Value, name: str | None = None) -> ir.Operation | None:
-    """The op that produces `value`; None for an argument, and where the op is not called `name`."""
+def maker(value: ir.Value, kind: type[Operation] | str | None = None) -> ir.Operation | None:
+    """The op that produces `value`; None for an argument, and where the op is not of this class, or of this name."""
     owner = value.owner
-    if isinstance(owner, ir.Block) or (name is not None and owner.name != f"cuesta.{name}"):
+    if isinstance(owner, ir.Block):
+        return None
+    if kind is not None and owner.name != (f"cuesta.{kind}" if isinstance(kind, str) else kind.OPERATION_NAME):
         return None
     return owner.operation
 
