@@ -84,6 +84,9 @@ def rebuilt(convolution: ir.Operation, weight: ir.Value, bias: ir.Value | None) 
         if name in a:
             op.attributes[name] = a[name]
     if (traced := OPERAND_STRIDES.find(convolution)) is not None:
-        OPERAND_STRIDES.put(op, [*traced[:2], *([[1]] if bias is not None else [])])
+        strides = traced[:2]
+        if bias is not None:
+            strides.append([1])
+        OPERAND_STRIDES.put(op, strides)
     value: ir.Value = op.results[0]
     return value

@@ -171,7 +171,8 @@ def _backward(
     p: float = 0.0,
 ) -> list[ir.Value]:
     _, q, k, *_ = saved
-    causal, scale = Attention.causal.of(op), {"scale": Attention.scale.of(op)}
+    causal = Attention.causal.of(op)
+    scale: dict[str, Any] = {"scale": Attention.scale.of(op)}
     lengths = [shape_of(q)[2], shape_of(k)[2]]
     # Without dropout the kernels read no seeds.
     given: list[Any] = seeds or [None, None]
