@@ -10,6 +10,7 @@ from typing import TypeAlias
 from cuesta._mlir import ir
 from cuesta.dialects.aten import Call
 from cuesta.dialects.cuesta.contraction import AddMatMul, MatMul
+from cuesta.dialects.cuesta.dialect import names_of
 from cuesta.dialects.cuesta.shape import Expand, Permute, Reshape, Slice
 from cuesta.dialects.cuesta.traced_strides import RESULT_STRIDES
 from cuesta.dialects.graph_builder import GraphBuilder
@@ -21,9 +22,9 @@ from cuesta.sizes import Number
 
 _B = GraphBuilder()
 #: The views whose layout follows from that of their operand.
-_VIEWS = frozenset(view.OPERATION_NAME for view in (Reshape, Permute, Slice, Expand))
+_VIEWS = names_of(Reshape, Permute, Slice, Expand)
 #: Ops whose results have the strides that they were traced with.
-_BY_A_LIBRARY = frozenset(op.OPERATION_NAME for op in (MatMul, AddMatMul, Call))
+_BY_A_LIBRARY = names_of(MatMul, AddMatMul) | {Call.OPERATION_NAME}
 Sizes: TypeAlias = tuple[Number, Number, Number, Number]
 
 

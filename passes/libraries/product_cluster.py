@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from cuesta._mlir import ir
 from cuesta.dialects.cuesta.contraction import AddMatMul, AnyProduct, MatMul
+from cuesta.dialects.cuesta.dialect import names_of
 from cuesta.dialects.cuesta.shape import Constant, Expand, Permute, Reshape
 from cuesta.dialects.cuesta.traced_strides import OPERAND_STRIDES
 from cuesta.dialects.types import row_major, shape_of
@@ -20,8 +21,8 @@ from cuesta.passes.graph.hoist_reshapes import POINTWISE
 from cuesta.passes.infra.graph_rewrite import users
 from cuesta.sizes import Number, estimate
 
-PRODUCTS = (MatMul.OPERATION_NAME, AddMatMul.OPERATION_NAME)
-_VIEWS = (Permute.OPERATION_NAME, Expand.OPERATION_NAME, Reshape.OPERATION_NAME)
+PRODUCTS = names_of(MatMul, AddMatMul)
+_VIEWS = names_of(Permute, Expand, Reshape)
 #: Attributes that `program_text` leaves out: strides, which the arguments have too, and the answer to the question.
 _LEFT_OUT = (OPERAND_STRIDES.name, AnyProduct.route.name)
 #: The most ops of a cluster, views aside: larger kernels are rare, and each op is written out for every candidate.
