@@ -55,11 +55,6 @@ _GRADIENTS = {
 _RETURNED_SHARE = 0.5
 
 
-def _overload(op: ir.Operation) -> str:
-    """The overload that a call into ATen calls; "" for other ops."""
-    return Call.overload.of(op) if Call.matches(op) else ""
-
-
 def channels_last(sizes: Sequence[Number]) -> list[Number]:
     """The strides of an [N, C, H, W] tensor whose channels are contiguous, as torch computes them."""
     _, c, h, w = sizes
@@ -156,6 +151,11 @@ def _follows(value: ir.Value, chosen: Sequence[ir.Operation]) -> bool:
             return False
         value = large[0]
     return False
+
+
+def _overload(op: ir.Operation) -> str:
+    """The overload that a call into ATen calls; "" for other ops."""
+    return Call.overload.of(op) if Call.matches(op) else ""
 
 
 def _set_strides(op: ir.Operation, operands: int) -> None:

@@ -43,7 +43,7 @@ from cuesta.sizes import Number, Size, hint
 from cuesta.targets import Target
 
 _B = GraphBuilder()
-#: The routes, beside LIBRARY. The plan follows "tensor cores", the panels "panels".
+#: The routes but for LIBRARY. A plan follows "tensor cores", and panels follow "panels": "panels 256x192x384 by 8x48".
 COLUMNS, ROWS, TENSOR_CORES, PANELS = "columns", "rows", "tensor cores", "panels"
 
 #: On CPU a kernel may beat the library if M, K or N is at most this many.
