@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from cuesta._mlir import func, ir
-from cuesta.dialects.fields import Int, IntDict, Ints, Marker, Numbers, Raw, Text
+from cuesta.dialects.fields import Int, IntDict, Ints, Marker, NumberRows, Numbers, Raw, Text
 
 #: Of an argument or a result: its strides, in elements.
 STRIDES = Numbers("cuesta.strides")
@@ -32,8 +32,9 @@ MUTATES = Ints("cuesta.mutates")
 REMARKS = Raw("cuesta.remarks")
 #: The bytes that a call allocates, by what for.
 MEMORY = IntDict("cuesta.memory")
-#: Where each buffer lies in the arena, and when it is alive.
-BUFFERS = Raw("cuesta.buffers")
+#: Of a program whose arena depends on the call, for each buffer in the arena: its bytes, and the first and last step at
+#: which it is live.
+BUFFERS = NumberRows("cuesta.buffers")
 
 _ARGUMENTS, _RESULTS = "arg_attrs", "res_attrs"
 

@@ -8,6 +8,7 @@
 - zeros: sizes that are 0 in every call of the program, which is used only for such calls.
 - products: who computes the products and attention of f32 in a module for a CPU, by kind
   (`cuesta.policy.product_kinds`), if that was measured. For other kinds, passes use a rule of thumb.
+- hints: the value of each symbol of the module's sizes in the traced call.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from contextlib import AbstractContextManager
 import torch
 
 from cuesta._mlir import ir
-from cuesta.dialects.fields import Raw, Text, Texts
+from cuesta.dialects.fields import IntDict, Raw, Text, Texts
 from cuesta.sizes.facts import rules
 from cuesta.sizes.rules import follow
 from cuesta.targets import CPU, Target, parse_target
@@ -27,6 +28,7 @@ from cuesta.targets import CPU, Target, parse_target
 TARGET, DEVICE = Text("cuesta.target"), Text("cuesta.device")
 ZEROS = Texts("cuesta.zeros")
 PRODUCTS = Raw("cuesta.products")
+HINTS = IntDict("cuesta.hints")
 
 
 def mark_module(module: ir.Module, target: Target, device: torch.device) -> None:

@@ -25,6 +25,8 @@ class AnyAttention(Operation):
     route: Annotated[Text, OPTIONAL]
     #: Makes the op a kernel of ours: the text of a `kernel_attention.AttentionTile`.
     tile: Annotated[Text, OPTIONAL]
+    #: Why no kernel of ours can compute the op, for the report.
+    reason: Annotated[Text, OPTIONAL]
 
 
 class Attention(AnyAttention, name="attention", traits=[ext.Pure]):

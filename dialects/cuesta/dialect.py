@@ -36,6 +36,11 @@ class Cuesta(ext.Dialect, name="cuesta"):
         for op in cls.operations:
             op._attach_traits()
 
+    @classmethod
+    def owns(cls, op: ir.Operation) -> bool:
+        """Whether `op` is of this dialect."""
+        return op.name.startswith("cuesta.")
+
 
 #: What an op class declares its operands and results to be; element types are checked by its verifier.
 Operand: TypeAlias = ext.Operand[Any]
@@ -80,6 +85,11 @@ class Operation(_Base):
     def matches(cls, op: ir.Operation) -> bool:
         """Whether `op` is one of these."""
         return op.name == cls.OPERATION_NAME
+
+
+def names_of(*kinds: type[Operation]) -> frozenset[str]:
+    """The names of ops of several classes."""
+    return frozenset(kind.OPERATION_NAME for kind in kinds)
 
 
 Tensor: TypeAlias = torch.Tensor

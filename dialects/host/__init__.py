@@ -23,7 +23,8 @@ from cuesta.sizes import Number
 
 
 class Alloc(OpenOp, name="host.alloc"):
-    """Memory for one value. `owner` is "plan" (to be placed in the arena) or "torch" (allocated there)."""
+    """Memory for one value. `owner` is "plan" (to be placed in the arena), "torch" (allocated there) or "caller" (the
+    caller allocates it)."""
 
     owner: Text
 
@@ -50,6 +51,8 @@ class Launch(OpenOp, name="host.launch"):
     #: Other versions of the kernel: the launch runs the first whose row of `unless` is all 0, or the last version.
     otherwise: Annotated[Symbols, OPTIONAL]
     unless: Annotated[NumberRows, OPTIONAL]
+    #: In a program that checks its operands: the size of each in bytes.
+    extents: Annotated[Numbers, OPTIONAL]
 
 
 class Call(AtenCall, name="host.aten"):

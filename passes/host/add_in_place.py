@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cuesta._mlir import ir
+from cuesta._mlir import func, ir
 from cuesta.dialects import host
 from cuesta.dialects.host.packed_convolutions import ADDING, ADDING_IN_PLACE
 from cuesta.passes.infra.graph_rewrite import functions, users
@@ -45,7 +45,8 @@ def _may_write(op: ir.Operation) -> bool:
         ours = host.Call.route.of(maker) == "shim"
     else:
         # A returned sum gets memory of its own, no larger than it needs.
-        ours = host.Alloc.matches(maker) and not any(user.name == "func.return" for user in _readers(op.results[0]))
+        returned = any(user.name == func.ReturnOp.OPERATION_NAME for user in _readers(op.results[0]))
+        ours = host.Alloc.matches(maker) and not returned
     return ours and all(user == op or user.is_before_in_block(op) for user in _readers(root))
 
 

@@ -9,8 +9,8 @@ CompileError. If its place depends on the call, the runtime checks it (`checked`
 from __future__ import annotations
 
 from cuesta._mlir import ir
-from cuesta.dialects.fields import int_array
-from cuesta.dialects.host.operands import CHECKED, EXTENTS, Operand, Region, name_of, operands_of
+from cuesta.dialects.host import Launch
+from cuesta.dialects.host.operands import CHECKED, Operand, Region, name_of, operands_of
 from cuesta.errors import CompileError
 from cuesta.passes.infra.graph_rewrite import functions
 from cuesta.passes.infra.registry import Pass, register_pass
@@ -28,9 +28,9 @@ class CheckOperands(Pass):
                 for operand in operands_of(block):
                     _check(operand)
                 for op in block.operations:
-                    if op.operation.name == "host.launch":
+                    if Launch.matches(op.operation):
                         sizes = [Region.of(value).nbytes for value in op.operation.operands]
-                        op.operation.attributes[EXTENTS] = int_array(sizes)
+                        Launch.extents.put(op.operation, sizes)
 
 
 def _check(operand: Operand) -> None:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from cuesta._mlir import func, ir
+from cuesta.dialects.cuesta.dialect import Cuesta
+from cuesta.dialects.cuesta.random import Dropout
 from cuesta.dialects.fields import int_attr
+from cuesta.dialects.graph_function import REMARKS
 
 #: A rule builds ops before `op` and returns the values that replace its results, or None to leave `op`.
 Rule = Callable[[ir.Operation], Sequence[ir.Value | None] | None]
@@ -54,8 +57,8 @@ def erase_dead(module: ir.Module) -> None:
     for function in functions(module):
         for op in reversed(list(function.regions[0].blocks[0].operations)):
             operation = op.operation
-            dead = operation.name.startswith("cuesta.") and all(is_unused(r) for r in operation.results)
-            if dead and operation.name != "cuesta.dropout":
+            dead = Cuesta.owns(operation) and all(is_unused(r) for r in operation.results)
+            if dead and not Dropout.matches(operation):
                 operation.erase()
 
 
@@ -73,5 +76,5 @@ def remark(producer: ir.Operation, consumer: ir.Operation, reason: str, byte_cou
         "reason": ir.StringAttr.get(reason),
         "bytes": int_attr(byte_count),
     }
-    earlier = list(function.attributes["cuesta.remarks"]) if "cuesta.remarks" in function.attributes else []
-    function.attributes["cuesta.remarks"] = ir.ArrayAttr.get([*earlier, ir.DictAttr.get(row)])
+    earlier = REMARKS.find(function) or []
+    REMARKS.put(function, ir.ArrayAttr.get([*earlier, ir.DictAttr.get(row)]))

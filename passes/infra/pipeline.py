@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from cuesta._mlir import PassManager, ir
-from cuesta.dialects.top_module import known_sizes
+from cuesta.dialects.top_module import HINTS, known_sizes
 from cuesta.errors import CuestaError, PassFailed, PipelineError, VerifyError
 from cuesta.passes.infra.diagnostics import Diagnostic
 from cuesta.passes.infra.pipeline_text import Item, error_at, parse_text, split_options
@@ -165,8 +165,7 @@ class Pipeline:
 
 def hints_of(module: ir.Module) -> dict[str, int]:
     """Symbol of a module's sizes → its value in the traced call."""
-    attributes = module.operation.attributes
-    return {a.name: a.attr.value for a in attributes["cuesta.hints"]} if "cuesta.hints" in attributes else {}
+    return HINTS.find(module.operation) or {}
 
 
 def run_step(step: Step, module: ir.Module, *, verify: bool = True, on_diagnostic: Listener | None = None) -> None:

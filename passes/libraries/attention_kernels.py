@@ -9,20 +9,19 @@ import math
 from collections.abc import Mapping
 
 from cuesta._mlir import ir
-from cuesta.dialects.cuesta.attention import AnyAttention
+from cuesta.dialects.cuesta.attention import AnyAttention, Attention, AttentionBackward
 from cuesta.dialects.kernel_attention import LANES, ROWS, AttentionTile
 from cuesta.dialects.top_module import measured_products
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.passes.infra.graph_rewrite import functions
-from cuesta.policy.product_kinds import KERNEL
+from cuesta.policy.product_kinds import ATTENTION, ATTENTION_BACKWARD, KERNEL
 from cuesta.sizes import Size, hint
 from cuesta.targets import Target
 
 #: Position of q among the operands of each op.
-_FIRST = {"cuesta.attention": 0, "cuesta.attention_backward": 1}
-
-#: Attribute of an op that no kernel can compute: why not.
-REASON = "reason"
+_FIRST = {Attention.OPERATION_NAME: 0, AttentionBackward.OPERATION_NAME: 1}
+#: What each op is called where it was measured.
+_KINDS = {Attention.OPERATION_NAME: ATTENTION, AttentionBackward.OPERATION_NAME: ATTENTION_BACKWARD}
 
 #: With fewer queries most lanes would be empty: the library took 0.65 of a kernel's time for one, 1.2 for four.
 _FEWEST_QUERIES = 8
@@ -46,7 +45,7 @@ def mark_attention(module: ir.Module, option: str, target: Target) -> None:
             if op.name not in _FIRST or AnyAttention.tile.is_on(op):
                 continue
             if (refused := refusal(op)) is not None:
-                op.attributes[REASON] = ir.StringAttr.get(f"attention of {refused} runs in the library")
+                AnyAttention.reason.put(op, f"attention of {refused} runs in the library")
             elif option == "kernel" or _is_faster(op, measured):
                 AnyAttention.tile.put(op, str(tile_of(op)))
 
@@ -83,4 +82,4 @@ def tile_for(queries: int, keys: int) -> AttentionTile:
 def _is_faster(op: ir.Operation, measured: Mapping[str, str]) -> bool:
     """Whether kernels were measured to be faster on this machine, and the op has enough queries to fill lanes."""
     queries = shape_of(op.operands[_FIRST[op.name]])[2]
-    return hint(queries) >= _FEWEST_QUERIES and measured.get(op.name.removeprefix("cuesta.")) == KERNEL
+    return hint(queries) >= _FEWEST_QUERIES and measured.get(_KINDS[op.name]) == KERNEL

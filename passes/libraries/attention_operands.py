@@ -8,14 +8,23 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from cuesta._mlir import ir
-from cuesta.dialects.fields import ints, numbers
+from cuesta.dialects.aten import Call
+from cuesta.dialects.cuesta.contraction import AddMatMul, MatMul
+from cuesta.dialects.cuesta.dialect import names_of
+from cuesta.dialects.cuesta.shape import Expand, Permute, Reshape, Slice
+from cuesta.dialects.cuesta.traced_strides import RESULT_STRIDES
 from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.graph_function import STRIDES, argument_attributes
 from cuesta.dialects.types import row_major, shape_of
 from cuesta.passes.analysis.layout import Layout, is_dense
 from cuesta.passes.analysis.match import maker
 from cuesta.sizes import Number
 
 _B = GraphBuilder()
+#: The views whose layout follows from that of their operand.
+_VIEWS = names_of(Reshape, Permute, Slice, Expand)
+#: Ops whose results have the strides that they were traced with.
+_BY_A_LIBRARY = names_of(MatMul, AddMatMul) | {Call.OPERATION_NAME}
 Sizes: TypeAlias = tuple[Number, Number, Number, Number]
 
 
@@ -34,9 +43,9 @@ def transposed_heads_of(operand: ir.Value, sizes: Sizes, grouped: bool = True) -
     """Like `heads_of`, for an operand [B*H, D, N], which the attention op takes transposed."""
     batch, heads, rows, depth = sizes
     value = _above_reshapes(operand, (batch, heads, depth, rows))
-    op = maker(value, "permute")
+    op = maker(value, Permute)
     if op is not None and shape_of(value)[-2:] == (depth, rows):
-        *lead, last, second_last = ints(op.attributes["dims"])
+        *lead, last, second_last = Permute.dims.of(op)
         if len(lead) == len(shape_of(value)) - 2:
             inner = _B.permute(op.operands[0], [*lead, second_last, last])
             return heads_of(inner, sizes, grouped)
@@ -45,16 +54,16 @@ def transposed_heads_of(operand: ir.Value, sizes: Sizes, grouped: bool = True) -
 
 def _above_reshapes(value: ir.Value, sizes: Sizes) -> ir.Value:
     """The value that `value` was reshaped from, above reshapes up to the first value of these sizes."""
-    while shape_of(value) != sizes and (op := maker(value, "reshape")) is not None:
+    while shape_of(value) != sizes and (op := maker(value, Reshape)) is not None:
         value = op.operands[0]
     return value
 
 
 def _unrepeated(value: ir.Value, sizes: Sizes) -> ir.Value | None:
     """[B, H/n, N, D] if `value` repeats each head of such a tensor n times, else None."""
-    while (op := maker(value, "reshape")) is not None:
+    while (op := maker(value, Reshape)) is not None:
         value = op.operands[0]
-    op = maker(value, "expand")
+    op = maker(value, Expand)
     if op is None:
         return None
     batch, heads, rows, depth = sizes
@@ -82,26 +91,21 @@ def _layout(value: ir.Value) -> tuple[Layout | None, bool]:
     """(the value's layout, None where a view copies; whether it is certain: a kernel may choose its result's)."""
     owner, sizes = value.owner, shape_of(value)
     if isinstance(owner, ir.Block):
-        arguments = owner.owner.attributes
-        if "arg_attrs" not in arguments or "cuesta.strides" not in (
-            attributes := arguments["arg_attrs"][ir.BlockArgument(value).arg_number]
-        ):
-            return Layout(0, 0, sizes, tuple(row_major(sizes))), False
-        return Layout(0, 0, sizes, tuple(numbers(attributes["cuesta.strides"]))), True
-    if owner.name in ("cuesta.reshape", "cuesta.permute", "cuesta.slice", "cuesta.expand"):
+        given = STRIDES.find_in(argument_attributes(owner.owner)[ir.BlockArgument(value).arg_number])
+        return Layout(0, 0, sizes, tuple(row_major(sizes) if given is None else given)), given is not None
+    if owner.name in _VIEWS:
         source, known = _layout(owner.operands[0])
         return (None if source is None else _viewed(source, owner.operation, sizes)), known
-    strides = row_major(sizes)
-    if "result_strides" in owner.attributes:
-        strides = numbers(owner.attributes["result_strides"][ir.OpResult(value).result_number])
-    return Layout(0, 0, sizes, tuple(strides)), owner.name in ("cuesta.mm", "cuesta.addmm", "aten.call")
+    traced = RESULT_STRIDES.find(owner)
+    strides = row_major(sizes) if traced is None else traced[ir.OpResult(value).result_number]
+    return Layout(0, 0, sizes, tuple(strides)), owner.name in _BY_A_LIBRARY
 
 
 def _viewed(source: Layout, view: ir.Operation, sizes: Sequence[Number]) -> Layout | None:
-    if view.name == "cuesta.reshape":
+    if Reshape.matches(view):
         return source.reshape(sizes)
-    if view.name == "cuesta.permute":
-        return source.permute(ints(view.attributes["dims"]))
-    if view.name == "cuesta.expand":
+    if Permute.matches(view):
+        return source.permute(Permute.dims.of(view))
+    if Expand.matches(view):
         return source.expand(sizes)
-    return source.slice(numbers(view.attributes["starts"]), ints(view.attributes["steps"]), sizes)
+    return source.slice(Slice.starts.of(view), Slice.steps.of(view), sizes)

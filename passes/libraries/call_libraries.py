@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from cuesta._mlir import ir
-from cuesta.dialects.cuesta.contraction import convolution_arguments
-from cuesta.dialects.fields import numbers
+from cuesta.dialects.cuesta.contraction import AddMatMul, AnyProduct, Convolution, MatMul, convolution_arguments
+from cuesta.dialects.cuesta.shape import Reshape
+from cuesta.dialects.cuesta.traced_strides import OPERAND_STRIDES, RESULT_STRIDES
 from cuesta.dialects.graph_builder import GraphBuilder
-from cuesta.dialects.product import PACKED, PRODUCT
 from cuesta.dialects.top_module import target_of
 from cuesta.dialects.types import row_major, shape_of, spelling_of
 from cuesta.passes.graph.hoist_reshapes import POINTWISE
@@ -27,9 +27,8 @@ from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.passes.libraries.attention_kernels import mark_attention
 from cuesta.passes.libraries.library_attention import LibraryAttention
 from cuesta.passes.libraries.packed_weights import keep_panels_apart
-from cuesta.passes.libraries.product_routes import ROUTE, as_kernel, mark_routes
+from cuesta.passes.libraries.product_routes import as_kernel, mark_routes
 from cuesta.policy.product_kinds import LIBRARY
-from cuesta.sizes import Number
 
 _B = GraphBuilder()
 _GEMM = "matrix products run in the library"
@@ -39,14 +38,9 @@ def _call(
     op: ir.Operation, overload: str, args: Sequence[Any], kwargs: dict[str, Any], reason: str, any_strides: bool = False
 ) -> list[ir.Value]:
     """The call, with the strides that the op was traced with, or row-major ones without a trace."""
-    if "result_strides" in op.attributes:
-        strides: list[Sequence[Number]] = [numbers(s) for s in op.attributes["result_strides"]]
-    else:
-        strides = [row_major(shape_of(r)) for r in op.results]
+    strides = RESULT_STRIDES.find(op) or [row_major(shape_of(r)) for r in op.results]
     results = [(shape_of(r), spelling_of(r), s) for r, s in zip(op.results, strides, strict=True)]
-    operand_strides = None
-    if not any_strides and "operand_strides" in op.attributes:
-        operand_strides = [numbers(s) for s in op.attributes["operand_strides"]]
+    operand_strides = None if any_strides else OPERAND_STRIDES.find(op)
     return _B.aten(overload, args, kwargs, results, reason, operand_strides)
 
 
@@ -57,7 +51,7 @@ def _mm(op: ir.Operation) -> list[ir.Value]:
 
 def _addmm(op: ir.Operation) -> list[ir.Value]:
     name = "aten.addmm.default" if len(shape_of(op.operands[1])) == 2 else "aten.baddbmm.default"
-    scalars = {"beta": op.attributes["beta"].value, "alpha": op.attributes["alpha"].value}
+    scalars = {"beta": AddMatMul.beta.of(op), "alpha": AddMatMul.alpha.of(op)}
     return _call(op, name, list(op.operands), scalars, _GEMM, any_strides=True)
 
 
@@ -72,7 +66,7 @@ def _has_bias(op: ir.Operation) -> bool:
     """Whether an addmm adds the same bias to all rows, unscaled and in the type that the product is summed in."""
     (result,) = op.results
     columns = (*(1,) * (len(shape_of(op.operands[0])) - 1), shape_of(result)[-1])
-    plain = all(op.attributes[name].value == 1 for name in ("beta", "alpha"))
+    plain = AddMatMul.beta.of(op) == AddMatMul.alpha.of(op) == 1
     return plain and len(shape_of(result)) == 2 and shape_of(op.operands[0]) == columns and spelling_of(result) == "f32"
 
 
@@ -80,17 +74,17 @@ def _kernels_read(value: ir.Value) -> bool:
     """Whether all readers of a value are pointwise, so that kernels of ours read it anyway."""
     readers = users(value)
     return bool(readers) and all(
-        op.name in POINTWISE or (op.name == "cuesta.reshape" and _kernels_read(op.results[0])) for op in readers
+        op.name in POINTWISE or (Reshape.matches(op) and _kernels_read(op.results[0])) for op in readers
     )
 
 
 def _product(op: ir.Operation, biases: bool) -> list[ir.Value] | None:
     """The op as a call or a kernel; None where it stays a product. With `biases`, kernels may add a call's bias."""
-    if PRODUCT in op.attributes:
+    if MatMul.product.is_on(op):
         return None
-    if op.attributes[ROUTE].value != LIBRARY:
+    if AnyProduct.route.of(op) != LIBRARY:
         return as_kernel(op)
-    if op.name == "cuesta.mm":
+    if MatMul.matches(op):
         return _mm(op)
     return _mm_and_bias(op) if biases and _has_bias(op) and _kernels_read(op.results[0]) else _addmm(op)
 
@@ -115,9 +109,9 @@ class CallLibraries(Pass):
     def run(self, module: ir.Module) -> None:
         product = functools.partial(_product, biases=not target_of(module).gpu)
         rules: dict[str, Rule] = {
-            "cuesta.mm": product,
-            "cuesta.addmm": product,
-            "cuesta.convolution": _convolution,
+            MatMul.OPERATION_NAME: product,
+            AddMatMul.OPERATION_NAME: product,
+            Convolution.OPERATION_NAME: _convolution,
             **LibraryAttention(target_of(module)).rules(),
         }
         with module.context:
@@ -128,5 +122,5 @@ class CallLibraries(Pass):
             for function in functions(module):
                 ops = [view.operation for view in function.regions[0].blocks[0].operations]
                 # All are found before any is changed: a change erases later ops, whose Python views must not be read.
-                for product in [op for op in ops if PACKED in op.attributes]:
+                for product in [op for op in ops if MatMul.packed.is_on(op)]:
                     keep_panels_apart(product)

@@ -23,8 +23,12 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from cuesta._mlir import func, ir
-from cuesta.dialects.cuesta.contraction import convolution_arguments
-from cuesta.dialects.fields import int_array, numbers
+from cuesta.dialects.aten import AtenCall, Call
+from cuesta.dialects.cuesta.contraction import Convolution, convolution_arguments
+from cuesta.dialects.cuesta.dialect import Cuesta
+from cuesta.dialects.cuesta.shape import Cat
+from cuesta.dialects.cuesta.traced_strides import RESULT_STRIDES
+from cuesta.dialects.graph_function import STRIDES, result_attributes
 from cuesta.dialects.host.packed_convolutions import PACKED_CONVOLUTIONS
 from cuesta.dialects.top_module import target_of
 from cuesta.dialects.types import shape_of
@@ -74,17 +78,17 @@ class ChooseLayouts(Pass):
 
 def _choose(function: func.FuncOp, rule: _Rule) -> None:
     ops = [op.operation for op in function.regions[0].blocks[0].operations]
-    convolutions = [op for op in ops if op.name == "cuesta.convolution" and "result_strides" in op.attributes]
+    convolutions = [op for op in ops if Convolution.matches(op) and RESULT_STRIDES.is_on(op)]
     chosen = rule(function, [op for op in convolutions if len(shape_of(op.results[0])) == 4])
     for op in chosen:
         _set_strides(op, operands=2)
     # oneDNN's convolutions with packed weights work in this layout only.
-    packed = [op for op in ops if op.name == "aten.call" and op.attributes["overload"].value in PACKED_CONVOLUTIONS]
+    packed = [op for op in ops if _overload(op) in PACKED_CONVOLUTIONS]
     for op in packed:
         _set_strides(op, operands=len(op.operands) - 1)
     chosen = [*chosen, *packed]
     for op in ops:
-        if op.name == "aten.call" and op.attributes["overload"].value in _FOLLOWS and _follows(op.operands[0], chosen):
+        if _overload(op) in _FOLLOWS and _follows(op.operands[0], chosen):
             _set_strides(op, operands=1)
 
 
@@ -92,7 +96,7 @@ def _gradients(function: func.FuncOp) -> None:
     """Puts gradients in channels_last if their images are: most images are tensors that the forward graph saved."""
     memory = MemoryOrder()
     for op in function.regions[0].blocks[0].operations:
-        operands = _GRADIENTS.get(op.attributes["overload"].value) if op.name == "aten.call" else None
+        operands = _GRADIENTS.get(_overload(op))
         if operands is None or len(shape_of(op.operands[1])) != 4:
             continue
         if memory.order(op.operands[1]) == [0, 2, 3, 1]:
@@ -100,7 +104,7 @@ def _gradients(function: func.FuncOp) -> None:
 
 
 def _for_cudnn(function: func.FuncOp, convolutions: list[ir.Operation]) -> list[ir.Operation]:
-    if any(op.attributes["groups"].value != 1 for op in convolutions):
+    if any(Convolution.groups.of(op) != 1 for op in convolutions):
         return []
     *_, end = function.regions[0].blocks[0].operations
     chosen = [op for op in convolutions if on_tensor_cores(op)]
@@ -110,14 +114,14 @@ def _for_cudnn(function: func.FuncOp, convolutions: list[ir.Operation]) -> list[
 
 def _for_onednn(function: func.FuncOp, convolutions: list[ir.Operation]) -> list[ir.Operation]:
     *_, end = function.regions[0].blocks[0].operations
-    asked = function.attributes["res_attrs"] if "res_attrs" in function.attributes else [{}] * len(end.operands)
+    asked = [STRIDES.find_in(attributes) for attributes in result_attributes(function)]
     row_major = [
         value
-        for value, own in zip(end.operands, asked, strict=True)
-        if "cuesta.strides" in own and not _is_channels_last(shape_of(value), numbers(own["cuesta.strides"]))
+        for value, strides in zip(end.operands, asked, strict=True)
+        if strides is not None and not _is_channels_last(shape_of(value), strides)
     ]
     return [
-        op for op in convolutions if "onednn" in op.attributes and op.results[0] not in row_major and _moves_less(op)
+        op for op in convolutions if Convolution.onednn.is_on(op) and op.results[0] not in row_major and _moves_less(op)
     ]
 
 
@@ -139,22 +143,27 @@ def _follows(value: ir.Value, chosen: Sequence[ir.Operation]) -> bool:
         if op.operation in chosen:
             return True
         large = [x for x in op.operands if shape_of(x) == shape_of(value)]
-        if op.name == "aten.call" and op.attributes["overload"].value in _FOLLOWS:
+        if _overload(op) in _FOLLOWS:
             large = list(op.operands)[:1]
-        elif op.name == "cuesta.cat":
+        elif Cat.matches(op):
             large = list(op.operands)
-        if not op.name.startswith(("cuesta.", "aten.")) or not large:
+        if not (Cuesta.owns(op) or Call.matches(op)) or not large:
             return False
         value = large[0]
     return False
 
 
+def _overload(op: ir.Operation) -> str:
+    """The overload that a call into ATen calls; "" for other ops."""
+    return Call.overload.of(op) if Call.matches(op) else ""
+
+
 def _set_strides(op: ir.Operation, operands: int) -> None:
     """Channels last for the first `operands` operands and every result of four dims."""
-    seen, made = list(op.attributes["operand_strides"]), list(op.attributes["result_strides"])
-    seen[:operands] = [int_array(channels_last(shape_of(x))) for x in list(op.operands)[:operands]]
+    seen, made = AtenCall.operand_strides.of(op), RESULT_STRIDES.of(op)
+    seen[:operands] = [channels_last(shape_of(x)) for x in list(op.operands)[:operands]]
     for i, result in enumerate(op.results):
         if len(shape_of(result)) == 4:
-            made[i] = int_array(channels_last(shape_of(result)))
-    op.attributes["operand_strides"] = ir.ArrayAttr.get(seen)
-    op.attributes["result_strides"] = ir.ArrayAttr.get(made)
+            made[i] = channels_last(shape_of(result))
+    AtenCall.operand_strides.put(op, seen)
+    RESULT_STRIDES.put(op, made)

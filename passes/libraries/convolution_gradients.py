@@ -9,8 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from cuesta._mlir import ir
-from cuesta.dialects.aten import decode_call
-from cuesta.dialects.fields import ints
+from cuesta.dialects.aten import Call, decode_call
 from cuesta.dialects.top_module import target_of
 from cuesta.dialects.types import shape_of
 from cuesta.options import EAGERS_BITS
@@ -22,14 +21,12 @@ _OVERLOAD = "aten.convolution_backward.default"
 
 def are_gradients(op: ir.Operation) -> bool:
     """Whether an op is an ATen call for a convolution's gradients, but not one that is made for eager's bits."""
-    if op.name != "aten.call" or op.attributes["overload"].value != _OVERLOAD:
-        return False
-    return bool(op.attributes["reason"].value != EAGERS_BITS)
+    return Call.matches(op) and Call.overload.of(op) == _OVERLOAD and Call.reason.of(op) != EAGERS_BITS
 
 
 def gradient_arguments(op: ir.Operation) -> list[Any]:
     """The call's arguments. Stride, padding and dilation, which may be one number for all dims, have one per dim."""
-    arguments, _ = decode_call(op.attributes["args"].value, list(op.operands))
+    arguments, _ = decode_call(Call.args.of(op), list(op.operands))
     dims = len(shape_of(arguments[2])) - 2
     arguments[4:7] = [given * dims if len(given) == 1 else given for given in arguments[4:7]]
     return arguments
@@ -37,7 +34,8 @@ def gradient_arguments(op: ir.Operation) -> list[Any]:
 
 def given_gradients(op: ir.Operation) -> list[int]:
     """Which gradient each result is: 0 the images', 1 the weight's, 2 the bias's."""
-    return list(ints(op.attributes["positions"])) if "positions" in op.attributes else list(range(len(op.results)))
+    positions = Call.positions.find(op)
+    return list(range(len(op.results))) if positions is None else positions
 
 
 def replace_on_cpu(

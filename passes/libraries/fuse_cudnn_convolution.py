@@ -11,11 +11,12 @@ convolution in a kernel of its own.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 from cuesta._mlir import ir
-from cuesta.dialects.cuesta.contraction import convolution_arguments
-from cuesta.dialects.fields import numbers
+from cuesta.dialects.cuesta import pointwise
+from cuesta.dialects.cuesta.contraction import Convolution, convolution_arguments
+from cuesta.dialects.cuesta.traced_strides import OPERAND_STRIDES, RESULT_STRIDES
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.top_module import target_of
 from cuesta.dialects.types import opmath, row_major, shape_of, spelling_of
@@ -24,16 +25,15 @@ from cuesta.passes.infra.graph_rewrite import erase_dead, remark, rewrite_ops
 from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.passes.libraries.convolution_epilogue import Epilogue, epilogue_of, moved_bytes, rebuilt, refusal
 
-Value: TypeAlias = ir.Value
 _B = GraphBuilder()
 _REASON = "convolutions run in the library"
 
 
-def _relu(op: ir.Operation) -> Sequence[Value] | None:
+def _relu(op: ir.Operation) -> Sequence[ir.Value] | None:
     (value,) = op.operands
-    total = maker(value, "add")
+    total = maker(value, pointwise.OPS["add"])
     for candidate in [value] if total is None else total.operands:
-        convolution = maker(candidate, "convolution")
+        convolution = maker(candidate, Convolution)
         epilogue = None if convolution is None else epilogue_of(candidate)
         if convolution is None or epilogue is None:
             continue
@@ -44,15 +44,12 @@ def _relu(op: ir.Operation) -> Sequence[Value] | None:
     return None
 
 
-def _fused(convolution: ir.Operation, epilogue: Epilogue) -> Sequence[Value]:
+def _fused(convolution: ir.Operation, epilogue: Epilogue) -> Sequence[ir.Value]:
     x, weight, *rest = convolution.operands
     bias = rest[0] if rest else None
     (result,) = convolution.results
-    strides = [[row_major(shape_of(v)) for v in vs] for vs in ((x, weight), (result,))]
-    if "operand_strides" in convolution.attributes:
-        a = convolution.attributes
-        strides = [[numbers(s) for s in a["operand_strides"]][:2], [numbers(s) for s in a["result_strides"]]]
-    seen, (made,) = strides
+    seen = (OPERAND_STRIDES.find(convolution) or [row_major(shape_of(v)) for v in (x, weight)])[:2]
+    (made,) = RESULT_STRIDES.find(convolution) or [row_major(shape_of(result))]
     stride, padding, dilation, *_, groups = convolution_arguments(convolution)
     places = [stride, padding, dilation, groups]
     args: list[Any] = [x, weight]
@@ -66,9 +63,9 @@ def _fused(convolution: ir.Operation, epilogue: Epilogue) -> Sequence[Value]:
     return _B.aten(f"aten.cudnn_convolution_{name}.default", [*args, bias, *places], {}, results, _REASON, seen)
 
 
-def _without_bias(residual: Value, bias: Value | None) -> tuple[Value, Value | None]:
+def _without_bias(residual: ir.Value, bias: ir.Value | None) -> tuple[ir.Value, ir.Value | None]:
     """(the residual without its bias, `bias` plus that bias), if the residual has a bias and no other users."""
-    op = maker(residual, "convolution")
+    op = maker(residual, Convolution)
     if op is None or len(op.operands) < 3 or only_user(residual) is None:
         return residual, bias
     _, weight, own = op.operands
@@ -88,5 +85,5 @@ class FuseCudnnConvolution(Pass):
     def run(self, module: ir.Module) -> None:
         if target_of(module).kind != "cuda":
             return
-        rewrite_ops(module, {"cuesta.relu": _relu})
+        rewrite_ops(module, {pointwise.OPS["relu"].OPERATION_NAME: _relu})
         erase_dead(module)

@@ -23,13 +23,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from cuesta._mlir import ir
-from cuesta.dialects.cuesta.attention import AnyAttention, route_of
-from cuesta.dialects.fields import int_array, numbers
+from cuesta.dialects.aten import Call
+from cuesta.dialects.cuesta.attention import (
+    AnyAttention,
+    Attention,
+    AttentionBackward,
+    DropoutAttention,
+    DropoutAttentionBackward,
+    route_of,
+)
+from cuesta.dialects.cuesta.traced_strides import OPERAND_STRIDES, RESULT_STRIDES
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import row_major, shape_of, spelling_of
 from cuesta.errors import Unsupported
 from cuesta.passes.infra.graph_rewrite import Rule
-from cuesta.passes.libraries.attention_kernels import REASON
 from cuesta.policy.attention_routes import EFFICIENT_ROWS, AttentionCall, choose_route, logsumexp_shape
 from cuesta.sizes import Number, hint
 from cuesta.targets import Target
@@ -46,10 +53,10 @@ class LibraryAttention:
     def rules(self) -> dict[str, Rule]:
         """Op name → rule."""
         return {
-            "cuesta.attention": self.forward,
-            "cuesta.attention_backward": self.backward,
-            "cuesta.dropout_attention": self.dropout_forward,
-            "cuesta.dropout_attention_backward": self.dropout_backward,
+            Attention.OPERATION_NAME: self.forward,
+            AttentionBackward.OPERATION_NAME: self.backward,
+            DropoutAttention.OPERATION_NAME: self.dropout_forward,
+            DropoutAttentionBackward.OPERATION_NAME: self.dropout_backward,
         }
 
     def forward(self, op: ir.Operation) -> Sequence[ir.Value] | None:
@@ -72,15 +79,17 @@ class LibraryAttention:
 
     def dropout_forward(self, op: ir.Operation) -> Sequence[ir.Value]:
         q, k, v, *mask = op.operands
-        route = self.route(op, q, k, v, bool(mask), op.attributes["p"].value)
-        call = _Forward(op, route, q, k, v, mask[0] if mask else None, op.attributes["p"].value)
+        p = DropoutAttention.p.of(op)
+        route = self.route(op, q, k, v, bool(mask), p)
+        call = _Forward(op, route, q, k, v, mask[0] if mask else None, p)
         return call.emit([shape_of(r) for r in op.results])
 
     def dropout_backward(self, op: ir.Operation) -> Sequence[ir.Value]:
         grad, q, k, v, output, logsumexp, seed, offset, *mask = op.operands
-        route = self.route(op, q, k, v, bool(mask), op.attributes["p"].value)
+        p = DropoutAttentionBackward.p.of(op)
+        route = self.route(op, q, k, v, bool(mask), p)
         saved = [grad, q, k, v, output, logsumexp]
-        return _backward(op, route, saved, mask[0] if mask else None, [seed, offset], op.attributes["p"].value)
+        return _backward(op, route, saved, mask[0] if mask else None, [seed, offset], p)
 
     def route(self, op: ir.Operation, q: ir.Value, k: ir.Value, v: ir.Value, masked: bool, p: float = 0.0) -> str:
         """The op's own route, or the one chosen for its operands. Raises Unsupported where no kernel takes them."""
@@ -88,7 +97,7 @@ class LibraryAttention:
         if known is not None:
             return known
         shapes = (shape_of(q), shape_of(k), shape_of(v))
-        causal = bool(op.attributes["causal"].value)
+        causal = Attention.causal.of(op)
         chosen = choose_route(AttentionCall(spelling_of(q), *shapes, masked, causal, p), self.target)
         if chosen is None:
             raise Unsupported(f"no kernel for attention of {[*map(list, shapes)]} {spelling_of(q)} on {self.target}")
@@ -108,7 +117,7 @@ class _Forward:
     def emit(self, shapes: Sequence[Sequence[Number]]) -> list[ir.Value]:
         """The call, with results of these shapes."""
         q, k, v, mask, p = self.q, self.k, self.v, self.mask, self.p
-        causal, scale = bool(self.op.attributes["causal"].value), {"scale": self.op.attributes["scale"].value}
+        causal, scale = Attention.causal.of(self.op), {"scale": Attention.scale.of(self.op)}
         if p and self.route == "efficient":
             # This kernel takes and returns its seeds on the CPU, which the custom op handles.
             args = [q, k, v, mask, causal, scale["scale"], p, self.route, 0]
@@ -149,7 +158,7 @@ class _Forward:
         results = list(zip(shapes, spellings, strides, strict=True))
         values = _call(self.op, name, args, kwargs, results)
         if at is not None:
-            values[0].owner.attributes["positions"] = int_array(at)
+            Call.positions.put(values[0].owner, at)
         return values
 
 
@@ -162,7 +171,8 @@ def _backward(
     p: float = 0.0,
 ) -> list[ir.Value]:
     _, q, k, *_ = saved
-    causal, scale = bool(op.attributes["causal"].value), {"scale": op.attributes["scale"].value}
+    causal = Attention.causal.of(op)
+    scale: dict[str, Any] = {"scale": Attention.scale.of(op)}
     lengths = [shape_of(q)[2], shape_of(k)[2]]
     # Without dropout the kernels read no seeds.
     given: list[Any] = seeds or [None, None]
@@ -175,7 +185,7 @@ def _backward(
             args = [*saved, None, None, *lengths, p, causal, *given]
         case "efficient" if p:
             name, scale = "cuesta.dropout_attention_backward.default", {}
-            args = [*saved, *given, mask, causal, op.attributes["scale"].value, p, route]
+            args = [*saved, *given, mask, causal, Attention.scale.of(op), p, route]
         case "efficient":
             args = [*saved[:4], mask, *saved[4:], *given, p, [True, True, True, False], causal]
         case _:
@@ -189,7 +199,7 @@ def _backward(
         strides = [_heads_inside(s) if seen else _ordered_as(t, s) for t, s in inputs]
     results = [(s, spelling_of(r), t) for s, r, t in zip(sizes, op.results, strides, strict=True)]
     values = _call(op, name, args, scale, results)
-    values[0].owner.attributes["positions"] = int_array([0, 1, 2])
+    Call.positions.put(values[0].owner, [0, 1, 2])
     return values
 
 
@@ -205,27 +215,23 @@ def _call(
     operands = [x for x in (*args, *kwargs.values()) if isinstance(x, ir.Value)]
     strides = [traced[x] if x in traced else row_major(shape_of(x)) for x in operands]
     values = _B.aten(name, args, kwargs, results, _reason(op), strides)
-    values[0].owner.attributes["rows_aligned"] = ir.UnitAttr.get()
+    Call.rows_aligned.mark(values[0].owner)
     return values
 
 
 def _reason(op: ir.Operation) -> str:
     """The reason for the call, which the report shows."""
-    return str(op.attributes[REASON].value) if REASON in op.attributes else "attention runs in the library"
+    return AnyAttention.reason.find(op) or "attention runs in the library"
 
 
 def _operand_strides(op: ir.Operation) -> list[list[Number]]:
     """The strides that the op was traced with, or row-major ones without a trace: kernels want the last dim dense."""
-    if "operand_strides" in op.attributes:
-        return [numbers(s) for s in op.attributes["operand_strides"]]
-    return [row_major(shape_of(x)) for x in op.operands]
+    return OPERAND_STRIDES.find(op) or [row_major(shape_of(x)) for x in op.operands]
 
 
 def _traced_strides(op: ir.Operation, route: str) -> list[list[Number]] | None:
     """The results' strides if the op was traced for this route, else None."""
-    if "result_strides" not in op.attributes or (route_of(op) or "cpu") != route:
-        return None
-    return [numbers(s) for s in op.attributes["result_strides"]]
+    return RESULT_STRIDES.find(op) if (route_of(op) or "cpu") == route else None
 
 
 def _ordered_as(strides: Sequence[Number], sizes: Sequence[Number]) -> list[Number]:

@@ -14,10 +14,9 @@ Large windows side by side over images of few channels (`cuts_patches`) are copi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
 
 from cuesta._mlir import ir
-from cuesta.dialects.cuesta.contraction import AddMatMul, MatMul, convolution_arguments
+from cuesta.dialects.cuesta.contraction import AddMatMul, AnyProduct, Convolution, MatMul, convolution_arguments
 from cuesta.dialects.fields import float_attr
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import shape_of, spelling_of, tensor
@@ -29,12 +28,10 @@ from cuesta.passes.libraries.convolution_gradients import (
     gradient_arguments,
     replace_on_cpu,
 )
-from cuesta.passes.libraries.product_routes import ROUTE
 from cuesta.policy.convolution_layouts import cuts_patches
 from cuesta.policy.product_kinds import LIBRARY
 from cuesta.sizes import Number
 
-Value: TypeAlias = ir.Value
 _B = GraphBuilder()
 
 _CHANNELS_LAST, _BACK = [0, 2, 3, 1], [0, 3, 1, 2]
@@ -47,15 +44,13 @@ class MultiplyConvolutions(Pass):
     """Rewrites convolutions of single pixels, and of patches, as matrix products."""
 
     def run(self, module: ir.Module) -> None:
-        replace_on_cpu(
-            module, _is_product, lambda op: _product(op) if op.name == "cuesta.convolution" else _gradients(op)
-        )
+        replace_on_cpu(module, _is_product, lambda op: _product(op) if Convolution.matches(op) else _gradients(op))
 
 
 def _is_product(op: ir.Operation, memory: MemoryOrder) -> bool:
     """Whether an op is a convolution in f32, or its gradients, that cuts images into patches, or has a window of one
     element and images that are matrices."""
-    if op.name == "cuesta.convolution" and "onednn" in op.attributes:
+    if Convolution.matches(op) and Convolution.onednn.is_on(op):
         x, weight = list(op.operands)[:2]
         parameters = convolution_arguments(op)
     elif are_gradients(op):
@@ -76,23 +71,23 @@ def _is_product(op: ir.Operation, memory: MemoryOrder) -> bool:
     return plain and (memory.order(x) == _CHANNELS_LAST or shape_of(x)[2:] == (1, 1))
 
 
-def _product(op: ir.Operation) -> list[Value]:
+def _product(op: ir.Operation) -> list[ir.Value]:
     x, weight, *bias = op.operands
     a, b = _patches(x, weight), _B.permute(_matrix(weight), [1, 0])
     n, o, h, w = shape_of(op.results[0])
     return [_B.permute(_B.reshape(_multiply(a, b, bias), [n, h, w, o]), _BACK)]
 
 
-def _gradients(op: ir.Operation) -> list[Value]:
+def _gradients(op: ir.Operation) -> list[ir.Value]:
     gradient, x, weight, *_, wanted = gradient_arguments(op)
     rows = _rows(gradient)
-    made: list[Value] = []
+    made: list[ir.Value] = []
     if wanted[0]:
         made.append(_images(_multiply(rows, _matrix(weight)), x, weight))
     if wanted[1]:
         product = _multiply(_B.permute(rows, [1, 0]), _patches(x, weight))
         # Its sums are long, and as a kernel it may be a single tile, computed by one thread.
-        product.owner.attributes[ROUTE] = ir.StringAttr.get(LIBRARY)
+        AnyProduct.route.put(product.owner, LIBRARY)
         made.append(_B.reshape(product, shape_of(weight)))
     if wanted[2]:
         made.append(_B.reduce("sum", gradient, [0, 2, 3]))
@@ -100,13 +95,13 @@ def _gradients(op: ir.Operation) -> list[Value]:
     return [made[asked.index(position)] for position in given_gradients(op)]
 
 
-def _rows(images: Value) -> Value:
+def _rows(images: ir.Value) -> ir.Value:
     """[N, C, H, W] as a matrix with one row per pixel."""
     n, c, h, w = shape_of(images)
     return _B.reshape(_B.permute(images, _CHANNELS_LAST), [n * h * w, c])
 
 
-def _patches(images: Value, weight: Value) -> Value:
+def _patches(images: ir.Value, weight: ir.Value) -> ir.Value:
     """im2col of [N, C, H, W]: one row per window, flattened [C, h, w]."""
     n, c, height, width, h, w = _cut(images, weight)
     if h == w == 1:
@@ -115,7 +110,7 @@ def _patches(images: Value, weight: Value) -> Value:
     return _B.reshape(cut, [n * height * width, c * h * w])
 
 
-def _images(rows: Value, images: Value, weight: Value) -> Value:
+def _images(rows: ir.Value, images: ir.Value, weight: ir.Value) -> ir.Value:
     """The matrix of `_patches(images, weight)` as [N, C, H, W]."""
     n, c, height, width, h, w = _cut(images, weight)
     if h == w == 1:
@@ -124,7 +119,7 @@ def _images(rows: Value, images: Value, weight: Value) -> Value:
     return _B.reshape(cut, shape_of(images))
 
 
-def _cut(images: Value, weight: Value) -> tuple[Number, ...]:
+def _cut(images: ir.Value, weight: ir.Value) -> tuple[Number, ...]:
     """N, C, the numbers of windows down and across, and a window's sizes."""
     n, c, *places = shape_of(images)
     _, _, *window = shape_of(weight)
@@ -132,13 +127,13 @@ def _cut(images: Value, weight: Value) -> tuple[Number, ...]:
     return (n, c, height, width, *window)
 
 
-def _matrix(weight: Value) -> Value:
+def _matrix(weight: ir.Value) -> ir.Value:
     """[O, I, h, w] as [O, I * h * w]."""
     o, i, h, w = shape_of(weight)
     return _B.reshape(weight, [o, i * h * w])
 
 
-def _multiply(a: Value, b: Value, bias: Sequence[Value] = ()) -> Value:
+def _multiply(a: ir.Value, b: ir.Value, bias: Sequence[ir.Value] = ()) -> ir.Value:
     result = tensor([shape_of(a)[0], shape_of(b)[1]], spelling_of(a))
     if bias:
         return AddMatMul(bias[0], a, b, float_attr(1.0), float_attr(1.0), result).result

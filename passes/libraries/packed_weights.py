@@ -13,9 +13,8 @@ from __future__ import annotations
 
 from cuesta._mlir import ir
 from cuesta.dialects.cuesta.contraction import MatMul
-from cuesta.dialects.fields import ints
+from cuesta.dialects.cuesta.shape import Permute, Reshape
 from cuesta.dialects.graph_builder import GraphBuilder
-from cuesta.dialects.product import PACKED, PRODUCT
 from cuesta.dialects.types import shape_of, spelling_of, static_shape, tensor
 from cuesta.passes.analysis.match import maker
 from cuesta.passes.graph.hoist_reshapes import POINTWISE, reshaped_operand
@@ -26,9 +25,9 @@ _B = GraphBuilder()
 
 def packed_panels(b: ir.Value) -> ir.Value | None:
     """The panels [P, K, C] from which a right factor [K, P * C] is put together; None for another factor."""
-    reshape = maker(b, "reshape")
-    permute = maker(reshape.operands[0], "permute") if reshape is not None else None
-    if permute is None or ints(permute.attributes["dims"]) != [1, 0, 2]:
+    reshape = maker(b, Reshape)
+    permute = maker(reshape.operands[0], Permute) if reshape is not None else None
+    if permute is None or Permute.dims.of(permute) != [1, 0, 2]:
         return None
     panels: ir.Value = permute.operands[0]
     return panels if shape_of(b) == (shape_of(panels)[1], shape_of(panels)[0] * shape_of(panels)[2]) else None
@@ -48,8 +47,8 @@ def multiply_panels(a: ir.Value, panels: ir.Value, tile: str) -> ir.Value:
     m = shape_of(a)[0]
     result = tensor([count, m, columns], spelling_of(a))
     product = MatMul(_B.expand(_B.reshape(a, [1, m, k]), [count, m, k]), panels, result).result
-    product.owner.attributes[PRODUCT] = ir.StringAttr.get(tile)
-    product.owner.attributes[PACKED] = ir.UnitAttr.get()
+    MatMul.product.put(product.owner, tile)
+    MatMul.packed.mark(product.owner)
     return _B.permute(product, [1, 0, 2])
 
 
@@ -58,11 +57,11 @@ def keep_panels_apart(product: ir.Operation) -> None:
     pending = [user.results[0] for user in users(product.results[0])]
     while pending:
         own = pending.pop()
-        aliases = [op.results[0] for op in users(own) if op.name == "cuesta.reshape"]
+        aliases = [op.results[0] for op in users(own) if Reshape.matches(op)]
         pending += [op.results[0] for op in users(own) if op.name in POINTWISE]
         for alias in aliases:
             for user in dict.fromkeys(users(alias)):  # once, even if it reads the alias twice, as it is erased
-                if user.name == "cuesta.reshape":
+                if Reshape.matches(user):
                     aliases.append(user.results[0])
                 elif user.name in POINTWISE and (new := _on_shape(user, alias, own)) is not None:
                     pending.append(new)

@@ -10,6 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from cuesta._mlir import ir
+from cuesta.dialects.cuesta.contraction import AddMatMul, AnyProduct, MatMul
+from cuesta.dialects.cuesta.dialect import names_of
+from cuesta.dialects.cuesta.shape import Constant, Expand, Permute, Reshape
+from cuesta.dialects.cuesta.traced_strides import OPERAND_STRIDES
 from cuesta.dialects.types import row_major, shape_of
 from cuesta.passes.analysis.layout import dense_strides
 from cuesta.passes.analysis.memory_order import MemoryOrder
@@ -17,10 +21,10 @@ from cuesta.passes.graph.hoist_reshapes import POINTWISE
 from cuesta.passes.infra.graph_rewrite import users
 from cuesta.sizes import Number, estimate
 
-PRODUCTS = ("cuesta.mm", "cuesta.addmm")
-_VIEWS = ("cuesta.permute", "cuesta.expand", "cuesta.reshape")
+PRODUCTS = names_of(MatMul, AddMatMul)
+_VIEWS = names_of(Permute, Expand, Reshape)
 #: Attributes that `program_text` leaves out: strides, which the arguments have too, and the answer to the question.
-_LEFT_OUT = ("operand_strides", "route")
+_LEFT_OUT = (OPERAND_STRIDES.name, AnyProduct.route.name)
 #: The most ops of a cluster, views aside: larger kernels are rare, and each op is written out for every candidate.
 _MOST = 24
 
@@ -47,7 +51,7 @@ def _joining(found: list[ir.Operation], wanted: int) -> Iterator[ir.Operation]:
     for op in found:
         for result in op.results:
             for user in users(result):
-                follows = user.name in POINTWISE or user.name == "cuesta.reshape"
+                follows = user.name in POINTWISE or Reshape.matches(user)
                 if user not in found and follows and estimate(shape_of(user.results[0])) == wanted:
                     yield user
         for operand in op.operands if op is not first else ():
@@ -62,7 +66,7 @@ def _leads_to_product_beside(value: ir.Value, first: ir.Operation, wanted: int) 
         if op.name in PRODUCTS:
             return _alike(op, first)
         large = [x for x in op.operands if estimate(shape_of(x)) == wanted]
-        if not (op.name in POINTWISE or op.name == "cuesta.reshape") or len(large) != 1:
+        if not (op.name in POINTWISE or Reshape.matches(op)) or len(large) != 1:
             return False
         (value,) = large
     return False
@@ -80,7 +84,7 @@ def _made_of_views(op: ir.Operation, members: set[ir.Operation]) -> Iterator[ir.
         value = operand
         while not isinstance(value.owner, ir.Block) and value.owner.operation not in members:
             owner = value.owner.operation
-            if owner.name == "cuesta.constant":
+            if Constant.matches(owner):
                 yield owner
                 break
             if owner.name not in _VIEWS:

@@ -20,12 +20,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from cuesta._mlir import ir
-from cuesta.dialects.cuesta.contraction import MatMul
+from cuesta._mlir import func, ir
+from cuesta.dialects.cuesta.contraction import AddMatMul, AnyProduct, MatMul
+from cuesta.dialects.cuesta.dialect import Cuesta
+from cuesta.dialects.cuesta.pointwise import Convert
+from cuesta.dialects.cuesta.shape import Permute, Reshape
 from cuesta.dialects.cuesta.views import VIEWS
-from cuesta.dialects.fields import ints
 from cuesta.dialects.graph_builder import GraphBuilder
-from cuesta.dialects.product import PRECISION, PRODUCT
 from cuesta.dialects.top_module import measured_products, target_of
 from cuesta.dialects.types import byte_size, opmath, shape_of, spelling_of, static_shape, tensor
 from cuesta.passes.analysis.match import maker
@@ -42,11 +43,9 @@ from cuesta.sizes import Number, Size, hint
 from cuesta.targets import Target
 
 _B = GraphBuilder()
-COLUMNS, ROWS, TENSOR_CORES = "columns", "rows", "tensor cores"
-PANELS = "panels"
+#: The routes but for LIBRARY. A plan follows "tensor cores", and panels follow "panels": "panels 256x192x384 by 8x48".
+COLUMNS, ROWS, TENSOR_CORES, PANELS = "columns", "rows", "tensor cores", "panels"
 
-#: Attribute of a product: the way to compute it, and after "tensor cores" the plan.
-ROUTE = "route"
 #: On CPU a kernel may beat the library if M, K or N is at most this many.
 _NARROW = 16
 #: The largest K for which a sum in order is as exact as a library's sum in blocks.
@@ -64,6 +63,8 @@ _MEASURED, _WORTH = 7, 0.97
 _ALIGNED, _RAGGED_WORK = 16, 1 << 24
 #: Element types that tensor cores multiply, f32 if torch allows TF32; else a GPU's other units multiply f32.
 _ON_GPU = ("f32", "bf16", "f16")
+#: Readers of a product that compute nothing.
+_NO_WORK = VIEWS | {func.ReturnOp.OPERATION_NAME}
 
 
 def mark_routes(module: ir.Module, gemm: str) -> None:
@@ -75,12 +76,12 @@ def mark_routes(module: ir.Module, gemm: str) -> None:
     for function in functions(module):
         for view in function.regions[0].blocks[0].operations:
             op = view.operation
-            if op.name not in PRODUCTS or ROUTE in op.attributes or PRODUCT in op.attributes:
+            if op.name not in PRODUCTS or AnyProduct.route.is_on(op) or MatMul.product.is_on(op):
                 continue
             route = LIBRARY
             if gemm != "library":
                 route = _route_on_gpu(op, memory, gemm, target) if target.gpu else _route(op, memory, gemm, measured)
-            op.attributes[ROUTE] = ir.StringAttr.get(route)
+            AnyProduct.route.put(op, route)
 
 
 def _route(op: ir.Operation, memory: MemoryOrder, gemm: str, measured: Mapping[str, str]) -> str:
@@ -121,9 +122,9 @@ def _kind(op: ir.Operation, memory: MemoryOrder) -> tuple[str, bool]:
 
 def _is_turned(x: ir.Value, memory: MemoryOrder) -> bool:
     """Whether the columns of a matrix are contiguous, not its rows. A value of unknown order counts as row-major."""
-    order, view = memory.order(x), maker(x, "permute")
+    order, view = memory.order(x), maker(x, Permute)
     if view is not None and not memory.knows(x):
-        order = ints(view.attributes["dims"])
+        order = Permute.dims.of(view)
     return order[-1] == len(order) - 2
 
 
@@ -147,8 +148,7 @@ def _measured_with_what_follows(
     ops = cluster(op)
     if any(isinstance(n, Size) for inner in ops for value in inner.operands for n in shape_of(value)):
         return candidates[0]
-    name = op.name.removeprefix("cuesta.")
-    about = f"{name} {'x'.join(map(str, sizes))} {spelling_of(op.results[0])}, {len(ops)} ops"
+    about = f"{_title(op, sizes)}, {len(ops)} ops"
     return choose(Question("gemm", about, program_text(ops, memory), candidates, _WORTH), op)
 
 
@@ -172,15 +172,20 @@ def _by_a_vector(op: ir.Operation, sizes: list[int], memory: MemoryOrder) -> str
     if n == 1:
         return None if _is_turned(left, memory) else ROWS
     if _is_turned(right, memory):
-        return ROWS if maker(right, "permute") is not None else None
+        return ROWS if maker(right, Permute) is not None else None
     return COLUMNS if k <= _LONGEST_SUM else None
 
 
 def _question(op: ir.Operation, sizes: list[int], ways: tuple[str, ...]) -> Question:
-    about = f"{op.name.removeprefix('cuesta.')} {'x'.join(map(str, sizes))} {spelling_of(op.results[0])}"
     types = ", ".join(str(v.type) for v in (*op.operands, *op.results))
     attributes = sorted(f"{name} = {attribute}" for name, attribute in op.attributes.items())
-    return Question("product", about, f"{op.name} {types} {attributes}", ways)
+    return Question("product", _title(op, sizes), f"{op.name} {types} {attributes}", ways)
+
+
+def _title(op: ir.Operation, sizes: list[int]) -> str:
+    """What reports call a product: "mm 64x1x64 bf16"."""
+    _, _, name = op.name.partition(".")
+    return f"{name} {'x'.join(map(str, sizes))} {spelling_of(op.results[0])}"
 
 
 def _route_on_gpu(op: ir.Operation, memory: MemoryOrder, gemm: str, target: Target) -> str:
@@ -199,10 +204,10 @@ def _route_on_gpu(op: ir.Operation, memory: MemoryOrder, gemm: str, target: Targ
         # By a vector, each element of the matrix is multiplied only once. Along rows of a wide matrix sums are split,
         # which takes two kernels: 1x2048x8192 took 50 us on an H200, and 16 us along columns, in either memory order.
         ways = [ROWS] if n == 1 else [COLUMNS, ROWS]
-    elif measured and spelling == "f32" and PRECISION not in op.attributes:
+    elif measured and spelling == "f32" and not AnyProduct.precision.is_on(op):
         return LIBRARY  # without tensor cores a library's kernels are twice as fast
     else:
-        scattered = _is_scattered(op, memory) or (spelling == "f32" and PRECISION not in op.attributes)
+        scattered = _is_scattered(op, memory) or (spelling == "f32" and not AnyProduct.precision.is_on(op))
         shared = SHARED_ON_AMD if target.kind == "hip" else SHARED
         found = plans(math.prod(batch), m, n, k, byte_size(spelling), scattered, shared)
         ways = [f"{TENSOR_CORES} {plan}" for plan in found]
@@ -235,7 +240,7 @@ def _is_given(x: ir.Value) -> bool:
     """Whether x, or what it is a view of, comes from the caller or a library."""
     while not isinstance(x.owner, ir.Block) and x.owner.name in VIEWS:
         x = x.owner.operands[0]
-    return isinstance(x.owner, ir.Block) or not x.owner.name.startswith("cuesta.")
+    return isinstance(x.owner, ir.Block) or not Cuesta.owns(x.owner)
 
 
 def _sizes(op: ir.Operation) -> list[int] | None:
@@ -265,7 +270,7 @@ def _may_be_a_kernel(sizes: list[int]) -> bool:
 
 def as_kernel(op: ir.Operation) -> list[ir.Value]:
     """Builds the ops of a product that is marked to become a kernel. Sums of narrower floats are in f32."""
-    route, result = op.attributes[ROUTE].value, spelling_of(op.results[0])
+    route, result = AnyProduct.route.of(op), spelling_of(op.results[0])
     *bias, a, b = op.operands
     panels = packed_panels(b) if route.startswith(PANELS) else None
     if panels is not None:
@@ -280,10 +285,10 @@ def as_kernel(op: ir.Operation) -> list[ir.Value]:
     else:
         product = _as_sum(route, a, b)
     if bias:
-        product = _scaled(product, op.attributes["alpha"].value)
-        if op.attributes["beta"].value != 0:  # as in BLAS: with beta = 0 the bias may be NaN
+        product = _scaled(product, AddMatMul.alpha.of(op))
+        if AddMatMul.beta.of(op) != 0:  # as in BLAS: with beta = 0 the bias may be NaN
             wide = _B.convert(bias[0], opmath(spelling_of(bias[0])))
-            product = _B.pointwise("add", product, _scaled(wide, op.attributes["beta"].value))
+            product = _B.pointwise("add", product, _scaled(wide, AddMatMul.beta.of(op)))
     return [_B.reshape(_B.convert(product, result), shape_of(op.results[0]))]
 
 
@@ -292,7 +297,7 @@ def _first_dims(op: ir.Operation, operands: Sequence[ir.Value], batch: bool) -> 
     agree: built with these dims, no reshape stands between the product and its readers. Else M, or the batch."""
     first, *rest = shape_of(op.results[0])
     readers = users(op.results[0])
-    shapes = {shape_of(r.results[0]) if r.name == "cuesta.reshape" else () for r in readers}
+    shapes = {shape_of(r.results[0]) if Reshape.matches(r) else () for r in readers}
     rank = len(rest) + 1
     plain = (rank == 2 or batch) and all(shape_of(x)[0] in (first, 1) for x in operands if len(shape_of(x)) == rank)
     if plain and len(shapes) == 1:
@@ -306,7 +311,7 @@ def _first_dims(op: ir.Operation, operands: Sequence[ir.Value], batch: bool) -> 
 def _is_computed_with(view: ir.Operation) -> bool:
     """Whether an op other than a view or a return reads the result of `view`, directly or through conversions."""
     return any(
-        _is_computed_with(user) if user.name == "cuesta.convert" else user.name not in (*VIEWS, "func.return")
+        _is_computed_with(user) if Convert.matches(user) else user.name not in _NO_WORK
         for user in users(view.results[0])
     )
 
@@ -334,13 +339,13 @@ def _as_sum(route: str, a: ir.Value, b: ir.Value) -> ir.Value:
 def _in_panels(op: ir.Operation, a: ir.Value, b: ir.Value) -> ir.Value:
     """A product that stays one op, with its tile as an attribute."""
     product = MatMul(a, b, tensor([*shape_of(a)[:-1], shape_of(b)[-1]], opmath(spelling_of(a)))).result
-    product.owner.attributes[PRODUCT] = ir.StringAttr.get(op.attributes[ROUTE].value.removeprefix(f"{PANELS} "))
+    MatMul.product.put(product.owner, AnyProduct.route.of(op).removeprefix(f"{PANELS} "))
     return product
 
 
 def _on_tensor_cores(op: ir.Operation, a: ir.Value, b: ir.Value) -> ir.Value:
     """A product that keeps its narrow operands. If K is split, the parts are a batch, whose results are added up."""
-    plan = Plan.parse(op.attributes[ROUTE].value.removeprefix(f"{TENSOR_CORES} "))
+    plan = Plan.parse(AnyProduct.route.of(op).removeprefix(f"{TENSOR_CORES} "))
     *rows, k = shape_of(a)
     n = shape_of(b)[-1]
     if plan.parts > 1:
@@ -348,9 +353,9 @@ def _on_tensor_cores(op: ir.Operation, a: ir.Value, b: ir.Value) -> ir.Value:
         a = _B.permute(_B.reshape(a, [math.prod(rows), plan.parts, length]), [1, 0, 2])
         b = _B.reshape(b, [plan.parts, length, n])
     product = MatMul(a, b, tensor([*shape_of(a)[:-1], n], opmath(spelling_of(a)))).result
-    product.owner.attributes[PRODUCT] = ir.StringAttr.get(str(plan.tile))
-    if PRECISION in op.attributes:
-        product.owner.attributes[PRECISION] = op.attributes[PRECISION]
+    MatMul.product.put(product.owner, str(plan.tile))
+    if (precision := AnyProduct.precision.find(op)) is not None:
+        AnyProduct.precision.put(product.owner, precision)
     return product if plan.parts == 1 else _B.reshape(_B.reduce("sum", product, [0]), [*rows, n])
 
 

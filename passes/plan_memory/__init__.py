@@ -28,8 +28,7 @@ from dataclasses import dataclass
 
 from cuesta._mlir import func, ir
 from cuesta.dialects import host
-from cuesta.dialects.fields import int_array, int_attr
-from cuesta.dialects.graph_function import donated_arguments
+from cuesta.dialects.graph_function import BUFFERS, MEMORY, donated_arguments
 from cuesta.dialects.types import memref
 from cuesta.passes.infra.graph_rewrite import functions
 from cuesta.passes.infra.registry import Pass, register_pass
@@ -71,22 +70,22 @@ class PlanMemory(Pass):
         for base in bases:
             if base.is_alloc and base.is_returned:
                 small = self.guarded or (is_small and base.nbytes <= self.caller_limit)
-                base.value.owner.attributes["owner"] = ir.StringAttr.get("caller" if small else "torch")
+                host.Alloc.owner.put(base.value.owner, "caller" if small else "torch")
         bases = [b for b in bases if not (b.is_argument and b.is_returned)]
         timeline = Timeline.of(block, bases)
         spilled = [] if is_small else timeline.spill(self.spill_from)
         apart = {base.value for base in spilled}
         planned = [b for b in timeline.planned if b.value not in apart]
         offsets, arena = place([timeline.spans[b.value] for b in planned])
-        numbers = {
+        memory = {
             "arena": arena,
             "peak": timeline.peak(arena, spilled),
             "kept": timeline.outside[-1],
             "inputs": sum(hint(byte_count(a.type)) for a in block.arguments),
         }
-        function.attributes["cuesta.memory"] = ir.DictAttr.get({k: int_attr(v) for k, v in numbers.items()})
+        MEMORY.put(function, memory)
         for base in spilled:
-            base.value.owner.attributes["owner"] = ir.StringAttr.get("torch")
+            host.Alloc.owner.put(base.value.owner, "torch")
         for base in bases:
             if owner_of(base) == "torch":
                 _sink(base)
@@ -94,8 +93,7 @@ class PlanMemory(Pass):
                 _free(base, block)
         if any(isinstance(b.size, Size) for b in planned):
             spans = [(b.size, timeline.spans[b.value]) for b in planned]
-            rows = [int_array([size, span.first, span.last]) for size, span in spans]
-            function.attributes["cuesta.buffers"] = ir.ArrayAttr.get(rows)
+            BUFFERS.put(function, [[size, span.first, span.last] for size, span in spans])
             _fill_arena(block, planned, [symbol(f"a{i}") for i in range(len(planned))], symbol("arena"))
         else:
             _fill_arena(block, planned, offsets, arena)

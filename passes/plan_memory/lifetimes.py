@@ -6,23 +6,23 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
-from cuesta._mlir import ir
+from cuesta._mlir import func, ir
+from cuesta.dialects import host
 from cuesta.dialects.types import memref_shape
 from cuesta.runtime.offsets import Buffer
 from cuesta.sizes import Number, hint
 
-Value: TypeAlias = ir.Value
-
 _BITS = re.compile(r"\d+")
+#: Ops whose results are memory that nothing referred to before.
+_ALLOCATES = frozenset({host.Alloc.OPERATION_NAME, host.Call.OPERATION_NAME})
 
 
 @dataclass
 class Base:
     """A separate piece of memory: an alloc, a result of a call into ATen, or an argument that the call owns."""
 
-    value: Value
+    value: ir.Value
     users: list[ir.Operation]  # ops that use the memory, directly or through a view, in program order
     views: list[ir.Operation]  # views of the memory, in program order
     is_returned: bool
@@ -33,7 +33,7 @@ class Base:
 
     @property
     def is_alloc(self) -> bool:
-        return not self.is_argument and bool(self.value.owner.name == "host.alloc")
+        return not self.is_argument and host.Alloc.matches(self.value.owner)
 
     @property
     def nbytes(self) -> int:
@@ -69,7 +69,7 @@ def element_bytes(element: ir.Type) -> int:
     return max(int(found.group()) // 8, 1) * (2 if name.startswith("complex") else 1)
 
 
-def bases_of(block: ir.Block, donated: Sequence[Value] = ()) -> list[Base]:
+def bases_of(block: ir.Block, donated: Sequence[ir.Value] = ()) -> list[Base]:
     """The arguments `donated`, then every alloc and every result of a call, in program order."""
     found = [Base(argument, [], [], False) for argument in donated]
     owner = {base.value: base for base in found}
@@ -79,14 +79,14 @@ def bases_of(block: ir.Block, donated: Sequence[Value] = ()) -> list[Base]:
             base = owner.get(operand)
             if base is None:
                 continue
-            if operation.name == "host.view":
+            if host.View.matches(operation):
                 base.views.append(operation)
                 owner[operation.results[0]] = base
-            elif operation.name == "func.return":
+            elif operation.name == func.ReturnOp.OPERATION_NAME:
                 base.is_returned = True
             elif not base.users or base.users[-1] != operation:
                 base.users.append(operation)
-        if operation.name in ("host.alloc", "host.aten"):
+        if operation.name in _ALLOCATES:
             for result in operation.results:
                 base = Base(result, [], [], False)
                 found.append(base)

@@ -12,6 +12,7 @@ import torch
 
 from cuesta._mlir import ir
 from cuesta.dialects.aten import decode_call
+from cuesta.dialects.host import Call
 from cuesta.dialects.top_module import target_of
 from cuesta.dialects.types import memref_shape
 from cuesta.passes.plan_memory.lifetimes import byte_count, element_bytes
@@ -20,7 +21,7 @@ from cuesta.sizes import hint
 
 def scratch_bytes(op: ir.Operation) -> int:
     """Estimated bytes of an op's scratch; 0 if it takes little, or an unknown amount."""
-    rule = _RULES.get(op.attributes["overload"].value) if op.name == "host.aten" else None
+    rule = _RULES.get(Call.overload.of(op)) if Call.matches(op) else None
     return 0 if rule is None else rule(op)
 
 
@@ -55,7 +56,7 @@ def _gradients(op: ir.Operation) -> int:
     result, x, weight = (op.operands[i].type for i in range(3))
     if not _is_onednn(op, x):
         return 0
-    arguments, _ = decode_call(op.attributes["args"].value, list(op.operands))
+    arguments, _ = decode_call(Call.args.of(op), list(op.operands))
     if not arguments[-1][1]:  # of the weight
         return _size(weight) if _is_channels_last(x) else max(_size(weight) + _size(result), _size(x))
     if not _is_channels_last(x):

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from cuesta._mlir import ir
+from cuesta.dialects import host
 from cuesta.passes.plan_memory.lifetimes import Base
 from cuesta.passes.plan_memory.scratch import scratch_bytes
 from cuesta.runtime.offsets import Buffer, aligned, live_bytes
@@ -14,7 +15,7 @@ from cuesta.runtime.offsets import Buffer, aligned, live_bytes
 
 def owner_of(base: Base) -> str:
     """ "plan", "caller" or "torch"."""
-    return str(base.value.owner.attributes["owner"].value) if base.is_alloc else "torch"
+    return host.Alloc.owner.of(base.value.owner) if base.is_alloc else "torch"
 
 
 @dataclass

@@ -14,7 +14,10 @@ import torch
 
 from cuesta._mlir import func, ir
 from cuesta.dialects import walk
-from cuesta.dialects.fields import int_array, numbers
+from cuesta.dialects.cuesta.contraction import AnyProduct
+from cuesta.dialects.cuesta.traced_strides import OPERAND_STRIDES, RESULT_STRIDES
+from cuesta.dialects.graph_function import STRIDES, set_argument_attributes, set_result_attributes
+from cuesta.dialects.host import Launch
 from cuesta.dialects.kernel_module import kernel_modules
 from cuesta.dialects.top_module import DEVICE, TARGET
 from cuesta.dialects.types import row_major, shape_of, torch_dtype
@@ -22,10 +25,10 @@ from cuesta.errors import CompileError
 from cuesta.passes.analysis.memory_order import MemoryOrder
 from cuesta.passes.infra.graph_rewrite import functions
 from cuesta.passes.libraries.product_cluster import PRODUCTS, cluster, program_text
-from cuesta.passes.libraries.product_routes import ROUTE
 from cuesta.passes.tiles.tile_sizes import kernel_text, mark_tile
 from cuesta.runtime.executable import Executable
 from cuesta.runtime.schema.tensors import plain
+from cuesta.sizes import Number
 
 _SEED = 0
 
@@ -38,11 +41,11 @@ def product(op: ir.Operation, route: str) -> tuple[ir.Module, str]:
         function = func.FuncOp("graph", (inputs, outputs))
     entry = function.add_entry_block()
     with ir.InsertionPoint(entry):
-        attributes = {**dict(op.attributes.items()), ROUTE: ir.StringAttr.get(route)}
+        attributes = {**dict(op.attributes.items()), **AnyProduct.route.entry(route)}
         copy = ir.Operation.create(op.name, results=outputs, operands=list(entry.arguments), attributes=attributes)
         func.ReturnOp(list(copy.results))
-    function.attributes["arg_attrs"] = _strides(op, "operand_strides", list(op.operands))
-    function.attributes["res_attrs"] = _strides(op, "result_strides", list(op.results))
+    set_argument_attributes(function, _strides(OPERAND_STRIDES.find(op), op.operands))
+    set_result_attributes(function, _strides(RESULT_STRIDES.find(op), op.results))
     return module, "import"
 
 
@@ -56,16 +59,14 @@ def gemm(op: ir.Operation, route: str) -> tuple[ir.Module, str]:
             field.put(module.operation, value)
     for copy in walk(module.operation):
         if copy.name in PRODUCTS:
-            copy.attributes[ROUTE] = ir.StringAttr.get(route)
+            AnyProduct.route.put(copy, route)
     return module, "import"
 
 
-def _strides(op: ir.Operation, name: str, values: Sequence[ir.Value]) -> ir.ArrayAttr:
-    """The strides with which the op was traced; row-major ones if it has none."""
-    known = [numbers(s) for s in op.attributes[name]] if name in op.attributes else []
-    if len(known) != len(values):
-        known = [row_major(shape_of(value)) for value in values]
-    return ir.ArrayAttr.get([ir.DictAttr.get({"cuesta.strides": int_array(strides)}) for strides in known])
+def _strides(traced: list[list[Number]] | None, values: Sequence[ir.Value]) -> list[dict[str, ir.Attribute]]:
+    """For each value, the attribute with its strides: those that were traced, or row-major ones if none were."""
+    known = traced if traced is not None and len(traced) == len(values) else [row_major(shape_of(v)) for v in values]
+    return [STRIDES.entry(strides) for strides in known]
 
 
 def kernel(function: func.FuncOp, tile: str) -> tuple[ir.Module, str]:
@@ -79,7 +80,7 @@ def kernel(function: func.FuncOp, tile: str) -> tuple[ir.Module, str]:
         f"""module {{
           module @kernels {{ {kernel_text(function)} }}
           func.func @graph({signature}) attributes {{cuesta.memory = {{arena = 0, inputs = 0, kept = 0, peak = 0}}}} {{
-            "host.launch"({", ".join(names)}) {{kernel = @kernels::@kernel, outputs = {launch.attributes["outputs"]}}}
+            "host.launch"({", ".join(names)}) {{kernel = @kernels::@kernel, outputs = {Launch.outputs.of(launch)}}}
               : ({", ".join(types)}) -> ()
             return
           }}
@@ -95,7 +96,7 @@ def _launch_of(function: func.FuncOp) -> ir.Operation:
     """The first launch of a kernel."""
     name = function.name.value
     for op in walk(function.operation.parent.parent.operation):
-        if op.name == "host.launch" and list(op.attributes["kernel"].value)[-1] == name:
+        if Launch.matches(op) and Launch.kernel.of(op) == name:
             return op
     raise CompileError(f"nothing launches the kernel {name}")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from cuesta._mlir import ir
+from cuesta._mlir import ir, linalg, tensor
 from cuesta.dialects import walk
 from cuesta.dialects.kernel_module import destination_of, kernel_modules
 from cuesta.dialects.types import byte_size, memref_shape, spelled
@@ -44,7 +44,7 @@ def _passes(kernel: ir.Operation) -> dict[ir.Value, int]:
     written: set[ir.Value] = set()
     for view in kernel.regions[0].blocks[0].operations:
         op = view.operation
-        if op.name.startswith("linalg.") and op.name != "linalg.fill":
+        if op.name.startswith("linalg.") and op.name != linalg.FillOp.OPERATION_NAME:
             count = len(op.results)
             given, inits = list(op.operands)[:-count], list(op.operands)[-count:]
             read |= {value for value in given if isinstance(value.owner, ir.Block)}
@@ -57,7 +57,7 @@ def _gathered(kernel: ir.Operation) -> dict[ir.Value, int]:
     found: dict[ir.Value, int] = {}
     for view in kernel.regions[0].blocks[0].operations:
         for inner in walk(view.operation):
-            if inner.name == "tensor.extract" and isinstance(inner.operands[0].owner, ir.Block):
+            if inner.name == tensor.ExtractOp.OPERATION_NAME and isinstance(inner.operands[0].owner, ir.Block):
                 taken = _elements(view.operation.results) * byte_size(spelled(inner.results[0].type))
                 found[inner.operands[0]] = found.get(inner.operands[0], 0) + taken
     return found
