@@ -87,7 +87,8 @@ def encoder_layer(
     mask, mask_type = (*parameters[8:], None, None)[:2]
 
     def norm(x: Tensor, parameters: Any) -> Tensor:
-        return F.layer_norm(x, (size,), *parameters, eps)
+        scale, shift = parameters
+        return F.layer_norm(x, (size,), scale, shift, eps)
 
     def attend(x: Tensor) -> Any:
         projections = (qkv_weight, qkv_bias, weight, bias)
