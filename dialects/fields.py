@@ -48,6 +48,10 @@ class Field(Generic[T]):
         """The attribute of a value."""
         raise NotImplementedError
 
+    def attribute(self, value: T | ir.Attribute) -> ir.Attribute:
+        """The attribute of a value; an attribute itself, such as another op's."""
+        return value if isinstance(value, ir.Attribute) else self.write(value)
+
     def of(self, op: HasAttributes) -> T:
         """The value at an op. Raises KeyError if the op lacks the attribute."""
         return self.read(op.attributes[self.name])

@@ -59,8 +59,8 @@ class Operation(_Base):
             dim: fields.Int
             result: Result
 
-    An attribute is a `Field`, read by `Cat.dim.of(op)`. An op may lack an attribute that is declared
-    `Annotated[Text, OPTIONAL]`.
+    An attribute is a `Field`: its builder takes a Python value, `Cat.dim.of(op)` reads it. An op may lack an attribute
+    that is declared `Annotated[Text, OPTIONAL]`.
     """
 
     if TYPE_CHECKING:  # the bindings take every other annotation for an operand or an attribute
@@ -80,6 +80,10 @@ class Operation(_Base):
         super().__init_subclass__(**keywords)
         for field in cls.FIELDS:
             setattr(cls, field.name, field)
+        # The builder takes Python values: the bindings pass each attribute that they are given through its definition.
+        for definition in cls._fields:
+            if definition.name in own:
+                definition.process_attr = own[definition.name].attribute
 
     @classmethod
     def matches(cls, op: ir.Operation) -> bool:
