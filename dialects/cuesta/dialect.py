@@ -82,6 +82,11 @@ class Operation(_Base):
         return op.name == cls.OPERATION_NAME
 
 
+def names_of(*kinds: type[Operation]) -> frozenset[str]:
+    """The names of ops of several classes."""
+    return frozenset(kind.OPERATION_NAME for kind in kinds)
+
+
 Tensor: TypeAlias = torch.Tensor
 
 #: op name (with the dialect's prefix) → (op, operands) → results, run by torch.

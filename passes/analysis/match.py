@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from cuesta._mlir import ir
+from cuesta.dialects.cuesta import pointwise
+from cuesta.dialects.cuesta.dialect import Operation
+from cuesta.dialects.cuesta.pointwise import Convert
+from cuesta.dialects.cuesta.shape import Constant, Reshape
 from cuesta.dialects.cuesta.views import SELECTS_ELEMENTS
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.passes.infra.graph_rewrite import users
 
 _NARROW = frozenset({"bf16", "f16", "f32"})
+_MUL, _DIV = pointwise.OPS["mul"], pointwise.OPS["div"]
 
 
-def maker(value: ir.Value, name: str | None = None) -> ir.Operation | None:
-    """The op that produces `value`; None for an argument, and where the op is not called `name`."""
+def maker(value: ir.Value, kind: type[Operation] | str | None = None) -> ir.Operation | None:
+    """The op that produces `value`; None for an argument, and where the op is not of the class `kind`.
+
+    `kind` may also be an op's name without the dialect's prefix."""
     owner = value.owner
-    if isinstance(owner, ir.Block) or (name is not None and owner.name != f"cuesta.{name}"):
+    if isinstance(owner, ir.Block):
+        return None
+    if kind is not None and owner.name != (f"cuesta.{kind}" if isinstance(kind, str) else kind.OPERATION_NAME):
         return None
     return owner.operation
 
@@ -29,7 +38,7 @@ def wide(value: ir.Value) -> ir.Value:
 
     Conversions to and from f64 stay: a model that asks for f64 wants its arithmetic.
     """
-    while (op := maker(value, "convert")) is not None:
+    while (op := maker(value, Convert)) is not None:
         if not {spelling_of(value), spelling_of(op.operands[0])} <= _NARROW:
             break
         value = op.operands[0]
@@ -38,7 +47,7 @@ def wide(value: ir.Value) -> ir.Value:
 
 def unreshaped(value: ir.Value) -> ir.Value:
     """The value that `value` was reshaped from, above all reshapes."""
-    while (op := maker(value, "reshape")) is not None:
+    while (op := maker(value, Reshape)) is not None:
         value = op.operands[0]
     return value
 
@@ -46,9 +55,9 @@ def unreshaped(value: ir.Value) -> ir.Value:
 def number(value: ir.Value) -> float | None:
     """The number that every element of `value` is; None where `value` is no constant."""
     while (op := maker(value)) is not None:
-        if op.name == "cuesta.constant":
-            return float(op.attributes["value"].value)
-        if op.name not in SELECTS_ELEMENTS and op.name != "cuesta.convert":
+        if Constant.matches(op):
+            return float(Constant.value.of(op))
+        if op.name not in SELECTS_ELEMENTS and not Convert.matches(op):
             break
         value = op.operands[0]
     return None
@@ -57,12 +66,13 @@ def number(value: ir.Value) -> float | None:
 def multiple(value: ir.Value) -> tuple[float, ir.Value] | None:
     """(factor, x) where `value` is x times a constant, or divided by one, in x's shape; else None."""
     op = maker(value)
-    if op is None or op.name not in ("cuesta.mul", "cuesta.div"):
+    divides = op is not None and _DIV.matches(op)
+    if op is None or not (divides or _MUL.matches(op)):
         return None
     x, y = op.operands
     factor = number(y)
-    if factor is None and op.name == "cuesta.mul":
+    if factor is None and not divides:
         x, factor = y, number(x)
-    if factor is None or shape_of(x) != shape_of(value) or (op.name == "cuesta.div" and factor == 0):
+    if factor is None or shape_of(x) != shape_of(value) or (divides and factor == 0):
         return None
-    return (1 / factor if op.name == "cuesta.div" else factor), x
+    return (1 / factor if divides else factor), x

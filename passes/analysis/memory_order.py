@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from cuesta._mlir import ir
+from cuesta._mlir import ir, linalg
 from cuesta.dialects.affine_maps import dims_of
-from cuesta.dialects.fields import ints, numbers
+from cuesta.dialects.cuesta.shape import Cat, Copy, Permute, Reshape
+from cuesta.dialects.fields import numbers
+from cuesta.dialects.graph_function import argument_strides
 from cuesta.dialects.types import byte_size, shape_of, spelling_of
 from cuesta.passes.analysis.layout import dense_strides, memory_order, view_strides
 from cuesta.sizes import Number, estimate, hint
@@ -51,19 +53,18 @@ class MemoryOrder:
         if isinstance(value.owner, ir.Block):
             return None
         op = value.owner.operation
-        if op.name == "linalg.generic":
+        if op.name == linalg.GenericOp.OPERATION_NAME:
             return self._of_generic(op, value)
         if not op.name.startswith("cuesta."):
             return None
-        if op.name in ("cuesta.permute", "cuesta.reshape"):
+        if Permute.matches(op):
+            strides = self._strides(op.operands[0])
+            return None if strides is None else tuple(strides[d] for d in Permute.dims.of(op))
+        if Reshape.matches(op):
             (x,) = op.operands
             strides = self._strides(x)
-            if strides is None:
-                return None
-            if op.name == "cuesta.permute":
-                return tuple(strides[d] for d in ints(op.attributes["dims"]))
-            return view_strides(shape_of(x), strides, shape_of(value))
-        if op.name == "cuesta.cat":
+            return None if strides is None else view_strides(shape_of(x), strides, shape_of(value))
+        if Cat.matches(op):
             # form-kernels takes the order of most parts. Here: the order of the largest part whose order is known.
             parts = sorted(op.operands, key=lambda x: -estimate(shape_of(x)))
             part = next((strides for x in parts if (strides := self._strides(x)) is not None), None)
@@ -87,11 +88,8 @@ def _said(value: Value) -> Strides | None:
     """The strides that an attribute gives for an argument, a call's result or a copy."""
     owner = value.owner
     if isinstance(owner, ir.Block):
-        attributes = owner.owner.attributes
-        if "arg_attrs" not in attributes:
-            return None
-        own = attributes["arg_attrs"][ir.BlockArgument(value).arg_number]
-        return tuple(numbers(own["cuesta.strides"])) if "cuesta.strides" in own else None
+        strides = argument_strides(value)
+        return None if strides is None else tuple(strides)
     if "result_strides" in owner.attributes:
         return tuple(numbers(owner.attributes["result_strides"][list(owner.results).index(value)]))
-    return tuple(numbers(owner.attributes["strides"])) if owner.name == "cuesta.copy" else None
+    return tuple(Copy.strides.of(owner)) if Copy.matches(owner) else None
