@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from cuesta._mlir import ir
+from cuesta.dialects.cuesta.reduction import ArgMax, ArgMin, ArgReduction
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import is_float, shape_of, spelling_of
 from cuesta.passes.analysis.memory_order import MemoryOrder
@@ -31,7 +32,7 @@ Value: TypeAlias = ir.Value
 _B = GraphBuilder()
 
 #: Op → the reduction whose result it gives the position of.
-_EXTREMES = {"cuesta.argmax": "amax", "cuesta.argmin": "amin"}
+_EXTREMES = {ArgMax.OPERATION_NAME: "amax", ArgMin.OPERATION_NAME: "amin"}
 #: The most elements of a part of a long row: as f32 they fill half of L1.
 _PART = 4096
 #: The largest number of each type, which is above any position.
@@ -61,13 +62,13 @@ def _is_along_rows(op: ir.Operation, memory: MemoryOrder) -> bool:
     """Whether the elements that an op compares are adjacent in memory."""
     sizes = shape_of(op.operands[0])
     order = [d for d in memory.order(op.operands[0]) if sizes[d] != 1]
-    return bool(order) and order[-1] == op.attributes["dim"].value
+    return bool(order) and order[-1] == ArgReduction.dim.of(op)
 
 
 def _find(op: ir.Operation, rows: set[ir.Operation]) -> Sequence[Value] | None:
     if op not in rows:
         return None
-    (x,), dim = op.operands, op.attributes["dim"].value
+    (x,), dim = op.operands, ArgReduction.dim.of(op)
     sizes = shape_of(x)
     size, extreme = sizes[dim], _EXTREMES[op.name]
     position = _position_type(size)

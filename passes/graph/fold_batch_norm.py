@@ -17,6 +17,9 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from cuesta._mlir import ir
+from cuesta.dialects.cuesta import pointwise
+from cuesta.dialects.cuesta.contraction import Convolution
+from cuesta.dialects.cuesta.pointwise import Convert
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.top_module import target_of
 from cuesta.dialects.types import opmath, shape_of, spelling_of
@@ -27,6 +30,8 @@ from cuesta.passes.libraries.convolution_epilogue import epilogue_of, moved_byte
 
 Value: TypeAlias = ir.Value
 _B = GraphBuilder()
+#: Op → its row, for the ops that scale and shift.
+_SCALE_OR_SHIFT = {pointwise.OPS[name].OPERATION_NAME: name for name in ("add", "sub", "mul", "div")}
 
 
 @dataclass(frozen=True)
@@ -46,7 +51,7 @@ def _steps(convolution: ir.Operation) -> tuple[Value, list[_Step]]:
         step = _step(user, value)
         if step is not None:
             steps.append(step)
-        elif user.name != "cuesta.convert" or wide(user.results[0]) != wide(value):
+        elif not Convert.matches(user) or wide(user.results[0]) != wide(value):
             break
         (value,) = user.results
         if value.type == convolution.results[0].type:
@@ -55,8 +60,8 @@ def _steps(convolution: ir.Operation) -> tuple[Value, list[_Step]]:
 
 
 def _step(op: ir.Operation, value: Value) -> _Step | None:
-    name = op.name.removeprefix("cuesta.")
-    if name not in ("add", "sub", "mul", "div") or shape_of(op.results[0]) != shape_of(value):
+    name = _SCALE_OR_SHIFT.get(op.name)
+    if name is None or shape_of(op.results[0]) != shape_of(value):
         return None
     x, y = op.operands
     if x != value and name in ("add", "mul"):
@@ -123,6 +128,6 @@ class FoldBatchNorm(Pass):
         with module.context:
             for function in functions(module):
                 for op in list(function.regions[0].blocks[0].operations):
-                    if op.operation.name == "cuesta.convolution":
+                    if Convolution.matches(op.operation):
                         _fold(op.operation)
         erase_dead(module)
