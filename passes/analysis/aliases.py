@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from cuesta._mlir import ir
+from cuesta._mlir import func, ir
 from cuesta.dialects.cuesta.views import VIEWS
 from cuesta.passes.infra.graph_rewrite import users
 
@@ -21,4 +21,8 @@ def alias_root(value: Value) -> Value:
 def returning(value: Value) -> list[ir.Operation]:
     """The users of a value that return it, or make a view of it that is returned. Where there are several, the caller
     expects results that alias, and the value must be computed only once."""
-    return [op for op in users(value) if op.name == "func.return" or (op.name in VIEWS and returning(op.results[0]))]
+    return [
+        op
+        for op in users(value)
+        if op.name == func.ReturnOp.OPERATION_NAME or (op.name in VIEWS and returning(op.results[0]))
+    ]

@@ -17,8 +17,9 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from cuesta._mlir import ir
+from cuesta.dialects.cuesta import pointwise
 from cuesta.dialects.cuesta.contraction import MatMul
-from cuesta.dialects.fields import ints
+from cuesta.dialects.cuesta.shape import Permute
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.product import PRECISION
 from cuesta.dialects.types import shape_of, spelling_of
@@ -29,6 +30,7 @@ from cuesta.sizes import estimate
 
 Value: TypeAlias = ir.Value
 _B = GraphBuilder()
+_ADD = pointwise.OPS["add"]
 
 
 @register_pass("join-products")
@@ -40,7 +42,7 @@ class JoinProducts(Pass):
             for function in functions(module):
                 for view in list(function.regions[0].blocks[0].operations):
                     op = view.operation
-                    if op.name == "cuesta.add" and _is_plain(op) and not _is_term(op):
+                    if _ADD.matches(op) and _is_plain(op) and not _is_term(op):
                         _join(op)
         erase_dead(module)
 
@@ -50,7 +52,7 @@ def _join(root: ir.Operation) -> None:
     terms = _terms(root)
     alike = defaultdict(list)
     for term in terms:
-        if (product := maker(term, "mm")) is not None and only_user(term) is not None:
+        if (product := maker(term, MatMul)) is not None and only_user(term) is not None:
             alike[_kind(product)].append(term)
     groups = [group for group in alike.values() if _is_worth_it(group)]
     if not groups:
@@ -69,7 +71,7 @@ def _terms(root: ir.Operation) -> list[Value]:
     pending = list(root.operands)[::-1]
     while pending:
         value = pending.pop()
-        inner = maker(value, "add")
+        inner = maker(value, _ADD)
         if inner is not None and _is_plain(inner) and _is_term(inner):
             pending += list(inner.operands)[::-1]
         else:
@@ -85,7 +87,7 @@ def _is_plain(op: ir.Operation) -> bool:
 def _is_term(op: ir.Operation) -> bool:
     """Whether the only user of a sum is another sum."""
     user = only_user(op.results[0])
-    return user is not None and user.name == "cuesta.add" and _is_plain(user)
+    return user is not None and _ADD.matches(user) and _is_plain(user)
 
 
 def _kind(product: ir.Operation) -> tuple[object, ...]:
@@ -113,7 +115,7 @@ def _product_of(products: Sequence[Value]) -> Value:
 
 def _cat(values: Sequence[Value], dim: int) -> Value:
     """Concatenates operands. If all of them are transposes, concatenates their sources and transposes once."""
-    permutes = [maker(value, "permute") for value in values]
-    if not all(op is not None and ints(op.attributes["dims"]) == [1, 0] for op in permutes):
+    permutes = [maker(value, Permute) for value in values]
+    if not all(op is not None and Permute.dims.of(op) == [1, 0] for op in permutes):
         return _B.cat(values, dim)
     return _B.permute(_B.cat([op.operands[0] for op in permutes if op is not None], 1 - dim), [1, 0])

@@ -15,16 +15,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from cuesta._mlir import ir
+from cuesta._mlir import func, ir
 from cuesta.dialects import types
-from cuesta.dialects.fields import ints
+from cuesta.dialects.clones import repeat_op
+from cuesta.dialects.cuesta.shape import Constant
 from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.graph_function import MUTATES
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.passes.graph.hoist_reshapes import POINTWISE
 from cuesta.passes.infra.graph_rewrite import users
 
 Value: TypeAlias = ir.Value
 _B = GraphBuilder()
+_RETURN = func.ReturnOp.OPERATION_NAME
 
 
 def return_parts(reduction: ir.Operation, made: Mapping[Value, Value]) -> None:
@@ -35,7 +38,7 @@ def return_parts(reduction: ir.Operation, made: Mapping[Value, Value]) -> None:
     chain = {reduction, *(value.owner for value in made)}
     for value, parts in made.items():
         others = [user for user in users(value) if user not in chain]
-        between = [user for user in others if user.name != "func.return"]
+        between = [user for user in others if user.name != _RETURN]
         if not all(_can_follow(user, reduction, made) for user in between):
             continue
         if len(between) < len(others) and not _updates(value):
@@ -49,7 +52,7 @@ def _can_follow(op: ir.Operation, reduction: ir.Operation, made: Mapping[Value, 
     if op.name not in POINTWISE:
         return False
     (result,) = op.results
-    if {user.name for user in users(result)} != {"func.return"} or _updates(result):
+    if {user.name for user in users(result)} != {_RETURN} or _updates(result):
         return False
     return all(
         _is_there(x, reduction)
@@ -65,14 +68,13 @@ def _is_argument(x: Value) -> bool:
 
 def _is_there(x: Value, reduction: ir.Operation) -> bool:
     """Whether a single number is computed before the reduction, or is a constant, which can be moved there."""
-    return _is_argument(x) or x.owner.name == "cuesta.constant" or x.owner.is_before_in_block(reduction)
+    return _is_argument(x) or Constant.matches(x.owner) or x.owner.is_before_in_block(reduction)
 
 
 def _updates(value: Value) -> bool:
     """Whether a returned value is the new value of an argument, which is written over the old one."""
     end = _end(value.owner)
-    attributes = end.parent.attributes
-    mutates = ints(attributes["cuesta.mutates"]) if "cuesta.mutates" in attributes else []
+    mutates = MUTATES.find(end.parent) or []
     operands = list(end.operands)
     return value in operands[len(operands) - len(mutates) :]
 
@@ -82,12 +84,11 @@ def _in_parts(reduction: ir.Operation, op: ir.Operation, value: Value, made: Map
     shape = shape_of(made[value])
     with op.location:
         for x in op.operands:
-            if not _is_argument(x) and x.owner.name == "cuesta.constant":
+            if not _is_argument(x) and Constant.matches(x.owner):
                 x.owner.move_before(reduction)
         operands = [x if shape_of(x) == () else made[x] if x in made else _B.reshape(x, shape) for x in op.operands]
         kind = types.tensor(shape, spelling_of(op.results[0]))
-        clone = ir.Operation.create(op.name, results=[kind], operands=operands, attributes=dict(op.attributes.items()))
-    return clone.results[0]
+        return repeat_op(op, operands, kind).results[0]
 
 
 def _return(value: Value, parts: Value) -> None:
