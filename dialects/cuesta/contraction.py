@@ -1,32 +1,43 @@
 """Defines matrix products and convolutions, which stay single ops until a pass decides who computes them."""
 
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import torch
 
 from cuesta._mlir import ext, ir
 from cuesta.dialects import types
 from cuesta.dialects.cuesta.dialect import Operand, Operation, Result, reference, verifier
-from cuesta.dialects.fields import Flag, Float, Int, Ints
-from cuesta.dialects.product import PRODUCT
+from cuesta.dialects.fields import OPTIONAL, Flag, Float, Int, Ints, Marker, Text
 
 Tensors: TypeAlias = list[torch.Tensor]
 
 
-class MatMul(Operation, name="mm", traits=[ext.Pure]):
+class AnyProduct(Operation):
+    """What both products of matrices have in common."""
+
+    #: Of an f32 product on a GPU: "tf32" if torch allows TF32.
+    precision: Annotated[Text, OPTIONAL]
+    #: The way to compute the product (passes/libraries/product_routes.py).
+    route: Annotated[Text, OPTIONAL]
+
+
+class MatMul(AnyProduct, name="mm", traits=[ext.Pure]):
     """[M, K] @ [K, N], or with a leading batch dim on both.
 
-    On a GPU the attribute `precision` of an f32 product is "tf32" if torch allows TF32. If the product becomes a kernel
-    of ours, `product` is its tile (dialects/product.py); then the result may be wider than the operands, and M
-    ([*M, K] @ [K, N]) or the batch may be several dims. `packed` marks a product with the panels of a right factor.
+    If the product becomes a kernel of ours, the result may be wider than the operands, and M ([*M, K] @ [K, N]) or the
+    batch may be several dims.
     """
 
     a: Operand
     b: Operand
+    #: Makes the op a kernel of ours: its tile, the text of a `Tile` or of `Panels` (dialects/product.py).
+    product: Annotated[Text, OPTIONAL]
+    #: Marks a batched product that multiplies each panel of a right factor that `freezing` has packed.
+    packed: Annotated[Marker, OPTIONAL]
     result: Result
 
 
-class AddMatMul(Operation, name="addmm", traits=[ext.Pure]):
+class AddMatMul(AnyProduct, name="addmm", traits=[ext.Pure]):
     """`beta * bias + alpha * (a @ b)`; bias broadcasts to the product; one leading batch dim is allowed."""
 
     bias: Operand
@@ -40,9 +51,7 @@ class AddMatMul(Operation, name="addmm", traits=[ext.Pure]):
 class Convolution(Operation, name="convolution", traits=[ext.Pure]):
     """ATen's convolution: x [N, C, *S], weight [O, C/groups, *K] and an optional bias [O].
 
-    `transposed` is 1 for the transposed form, whose weight is [C, O/groups, *K]. If cuDNN computes the convolution, the
-    attribute `cudnn` says how: with "tensor_cores" (for f32 if torch allows TF32), or in "full" f32. `onednn` marks
-    convolutions that ATen leaves to oneDNN.
+    `transposed` is 1 for the transposed form, whose weight is [C, O/groups, *K].
     """
 
     x: Operand
@@ -54,6 +63,10 @@ class Convolution(Operation, name="convolution", traits=[ext.Pure]):
     transposed: Flag
     output_padding: Ints
     groups: Int
+    #: How cuDNN computes the op, if it does: with "tensor_cores" (f32 if torch allows TF32), or in "full" f32.
+    cudnn: Annotated[Text, OPTIONAL]
+    #: Marks an op that ATen leaves to oneDNN.
+    onednn: Annotated[Marker, OPTIONAL]
     result: Result
 
 
@@ -86,7 +99,7 @@ def _convolution(op: ir.Operation, xs: Tensors) -> torch.Tensor:
 @verifier(MatMul, AddMatMul)
 def _verify_mm(op: ir.Operation) -> str | None:
     a, b = (types.shape_of(x) for x in list(op.operands)[-2:])
-    own = PRODUCT in op.attributes
+    own = MatMul.product.is_on(op)
     alike = len(a) == len(b) >= 2 and a[:-2] == b[:-2] and (own or len(a) <= 3)
     rows = own and len(b) == 2 < len(a)
     if not (alike or rows) or a[-1] != b[-2]:

@@ -36,6 +36,11 @@ class Cuesta(ext.Dialect, name="cuesta"):
         for op in cls.operations:
             op._attach_traits()
 
+    @classmethod
+    def owns(cls, op: ir.Operation) -> bool:
+        """Whether `op` is of this dialect."""
+        return op.name.startswith("cuesta.")
+
 
 #: What an op class declares its operands and results to be; element types are checked by its verifier.
 Operand: TypeAlias = ext.Operand[Any]

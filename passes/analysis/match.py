@@ -16,9 +16,7 @@ _MUL, _DIV = pointwise.OPS["mul"], pointwise.OPS["div"]
 
 
 def maker(value: ir.Value, kind: type[Operation] | str | None = None) -> ir.Operation | None:
-    """The op that produces `value`; None for an argument, and where the op is not of the class `kind`.
-
-    `kind` may also be an op's name without the dialect's prefix."""
+    """The op that produces `value`; None for an argument, and where the op is not of this class, or of this name."""
     owner = value.owner
     if isinstance(owner, ir.Block):
         return None

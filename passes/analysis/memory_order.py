@@ -10,8 +10,9 @@ from typing import TypeAlias
 
 from cuesta._mlir import ir, linalg
 from cuesta.dialects.affine_maps import dims_of
+from cuesta.dialects.cuesta import Cuesta
 from cuesta.dialects.cuesta.shape import Cat, Copy, Permute, Reshape
-from cuesta.dialects.fields import numbers
+from cuesta.dialects.cuesta.traced_strides import RESULT_STRIDES
 from cuesta.dialects.graph_function import argument_strides
 from cuesta.dialects.types import byte_size, shape_of, spelling_of
 from cuesta.passes.analysis.layout import dense_strides, memory_order, view_strides
@@ -55,7 +56,7 @@ class MemoryOrder:
         op = value.owner.operation
         if op.name == linalg.GenericOp.OPERATION_NAME:
             return self._of_generic(op, value)
-        if not op.name.startswith("cuesta."):
+        if not Cuesta.owns(op):
             return None
         if Permute.matches(op):
             strides = self._strides(op.operands[0])
@@ -90,6 +91,7 @@ def _said(value: Value) -> Strides | None:
     if isinstance(owner, ir.Block):
         strides = argument_strides(value)
         return None if strides is None else tuple(strides)
-    if "result_strides" in owner.attributes:
-        return tuple(numbers(owner.attributes["result_strides"][list(owner.results).index(value)]))
+    traced = RESULT_STRIDES.find(owner)
+    if traced is not None:
+        return tuple(traced[list(owner.results).index(value)])
     return tuple(Copy.strides.of(owner)) if Copy.matches(owner) else None

@@ -21,11 +21,11 @@ from cuesta.dialects import types
 from cuesta.dialects.clones import repeat_op
 from cuesta.dialects.cuesta import pointwise
 from cuesta.dialects.cuesta.complex_numbers import Complex, Imag, Real
+from cuesta.dialects.cuesta.contraction import MatMul
 from cuesta.dialects.cuesta.dialect import names_of
 from cuesta.dialects.cuesta.pointwise import Convert, Where
 from cuesta.dialects.cuesta.shape import Permute, Reshape
 from cuesta.dialects.graph_builder import GraphBuilder
-from cuesta.dialects.product import PACKED, PRODUCT
 from cuesta.passes.analysis.aliases import returning
 from cuesta.passes.analysis.match import unreshaped
 from cuesta.passes.infra.graph_rewrite import erase_dead, functions, is_unused, users
@@ -140,8 +140,8 @@ def behind_products(ops: Sequence[ir.Operation]) -> dict[ir.Value, bool]:
     for op in ops:
         follows = op.name in POINTWISE or Permute.matches(op)
         of = [found[x] for x in op.operands if x in found] if follows else []
-        if PRODUCT in op.attributes:
-            found[op.results[0]] = PACKED in op.attributes
+        if MatMul.product.is_on(op):
+            found[op.results[0]] = MatMul.packed.is_on(op)
         elif of and (op.name in POINTWISE or any(of)):
             found.update(dict.fromkeys(op.results, any(of)))
     return found

@@ -21,7 +21,6 @@ from cuesta.dialects.cuesta import pointwise
 from cuesta.dialects.cuesta.contraction import MatMul
 from cuesta.dialects.cuesta.shape import Permute
 from cuesta.dialects.graph_builder import GraphBuilder
-from cuesta.dialects.product import PRECISION
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.passes.analysis.match import maker, only_user
 from cuesta.passes.infra.graph_rewrite import erase_dead, functions, replace
@@ -92,8 +91,7 @@ def _is_term(op: ir.Operation) -> bool:
 
 def _kind(product: ir.Operation) -> tuple[object, ...]:
     """The key that products to be joined have in common. Their sizes but for K are those of the sum."""
-    precision = product.attributes[PRECISION].value if PRECISION in product.attributes else ""
-    return precision, len(shape_of(product.results[0])), spelling_of(product.operands[0])
+    return MatMul.precision.find(product), len(shape_of(product.results[0])), spelling_of(product.operands[0])
 
 
 def _is_worth_it(products: Sequence[Value]) -> bool:
@@ -107,9 +105,9 @@ def _product_of(products: Sequence[Value]) -> Value:
     a = _cat([product.owner.operands[0] for product in products], 1)
     b = _cat([product.owner.operands[1] for product in products], 0)
     joined = MatMul(a, b, products[0].type)
-    first = products[0].owner.operation
-    if PRECISION in first.attributes:
-        joined.operation.attributes[PRECISION] = first.attributes[PRECISION]
+    precision = MatMul.precision.find(products[0].owner)
+    if precision is not None:
+        MatMul.precision.put(joined, precision)
     return joined.result
 
 
