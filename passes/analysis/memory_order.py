@@ -6,8 +6,6 @@ into libraries determine the order of whole chains of ops. Where no strides are 
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 from cuesta._mlir import ir, linalg
 from cuesta.dialects.affine_maps import dims_of
 from cuesta.dialects.cuesta import Cuesta
@@ -18,7 +16,6 @@ from cuesta.dialects.types import byte_size, shape_of, spelling_of
 from cuesta.passes.analysis.layout import dense_strides, memory_order, view_strides
 from cuesta.sizes import Number, estimate, hint
 
-Value: TypeAlias = ir.Value
 Strides = tuple[Number, ...]
 
 
@@ -26,31 +23,31 @@ class MemoryOrder:
     """Caches its answers: use one object for all values of a function."""
 
     def __init__(self) -> None:
-        self._known: dict[Value, Strides | None] = {}
+        self._known: dict[ir.Value, Strides | None] = {}
 
-    def order(self, value: Value) -> list[int]:
+    def order(self, value: ir.Value) -> list[int]:
         """The dims of `value` from the slowest to the fastest in memory."""
         strides, sizes = self._strides(value), shape_of(value)
         return list(range(len(sizes))) if strides is None else memory_order(sizes, strides)
 
-    def knows(self, value: Value) -> bool:
+    def knows(self, value: ir.Value) -> bool:
         """Whether the order follows from known strides; otherwise row-major is a guess."""
         return self._strides(value) is not None
 
-    def is_aligned(self, value: Value, multiple: int) -> bool:
+    def is_aligned(self, value: ir.Value, multiple: int) -> bool:
         """Whether all rows of `value` are known to begin at multiples of `multiple` bytes from its begin."""
         strides, width = self._strides(value), byte_size(spelling_of(value))
         return strides is not None and all(
             stride == 1 or (isinstance(stride, int) and stride * width % multiple == 0) for stride in strides
         )
 
-    def _strides(self, value: Value) -> Strides | None:
+    def _strides(self, value: ir.Value) -> Strides | None:
         if value not in self._known:
             self._known[value] = None  # ends the recursion where a value depends on itself
             self._known[value] = _said(value) or self._derived(value)
         return self._known[value]
 
-    def _derived(self, value: Value) -> Strides | None:
+    def _derived(self, value: ir.Value) -> Strides | None:
         if isinstance(value.owner, ir.Block):
             return None
         op = value.owner.operation
@@ -73,7 +70,7 @@ class MemoryOrder:
         like = (x for x in op.operands if shape_of(x) == shape_of(value))
         return next((strides for x in like if (strides := self._strides(x)) is not None), None)
 
-    def _of_generic(self, op: ir.Operation, value: Value) -> Strides | None:
+    def _of_generic(self, op: ir.Operation, value: ir.Value) -> Strides | None:
         """The strides of a result in the memory order of an operand that has all of the result's loops."""
         maps = [dims_of(m.value) for m in op.attributes["indexing_maps"]]
         inputs = list(op.operands)[: -len(op.results)]
@@ -85,7 +82,7 @@ class MemoryOrder:
         return None
 
 
-def _said(value: Value) -> Strides | None:
+def _said(value: ir.Value) -> Strides | None:
     """The strides that an attribute gives for an argument, a call's result or a copy."""
     owner = value.owner
     if isinstance(owner, ir.Block):

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 from cuesta._mlir import ir
 from cuesta.dialects import types
@@ -31,7 +30,6 @@ from cuesta.passes.infra.graph_rewrite import erase_dead, functions, users
 from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.sizes import Number, estimate
 
-Value: TypeAlias = ir.Value
 _B = GraphBuilder()
 #: Op → its row, for reductions whose partial results are joined by the same reduction.
 _JOINED = {reduction.OPS[name].OPERATION_NAME: name for name in ("sum", "amax", "amin")}
@@ -89,12 +87,12 @@ class _Cut:
         assert isinstance(length, int)
         return length // self.parts
 
-    def fits(self, value: Value) -> bool:
+    def fits(self, value: ir.Value) -> bool:
         """Whether a value has all the rows."""
         sizes = shape_of(value)
         return len(sizes) == self.rank and sizes[: len(self.leading)] == self.leading
 
-    def of(self, value: Value) -> Value:
+    def of(self, value: ir.Value) -> ir.Value:
         """A value that broadcasts to the whole tensor, reshaped so that it broadcasts to the cut tensor."""
         sizes = shape_of(value)
         at = len(sizes) - self.rank + self.dim
@@ -135,7 +133,7 @@ def _is_down_columns(op: ir.Operation, cut: _Cut) -> bool:
     return tuple(dims) == tuple(range(len(cut.leading))) and cut.fits(op.operands[0])
 
 
-def _is_inside(op: ir.Operation, cut: _Cut, products: dict[Value, bool]) -> bool:
+def _is_inside(op: ir.Operation, cut: _Cut, products: dict[ir.Value, bool]) -> bool:
     """Whether an op can be cut like its neighbours. Ops after a product are left to the product's kernel."""
     if reduction.row_of(op) is None:
         own = op.name in POINTWISE or Expand.matches(op)
@@ -143,7 +141,7 @@ def _is_inside(op: ir.Operation, cut: _Cut, products: dict[Value, bool]) -> bool
     return _is_along_rows(op, cut) or _is_down_columns(op, cut)
 
 
-def _region(op: ir.Operation, cut: _Cut, products: dict[Value, bool]) -> set[ir.Operation]:
+def _region(op: ir.Operation, cut: _Cut, products: dict[ir.Value, bool]) -> set[ir.Operation]:
     """The ops that are connected with `op` and can be cut like it."""
     region, pending = {op}, [op]
     while pending:
@@ -168,7 +166,7 @@ class _Rewriting:
 
     cut: _Cut
     places: dict[ir.Operation, int]
-    made: dict[Value, Value] = field(default_factory=dict)
+    made: dict[ir.Value, ir.Value] = field(default_factory=dict)
 
     def run(self, region: Sequence[ir.Operation]) -> None:
         last = region[-1]
@@ -212,12 +210,12 @@ class _Rewriting:
             found += [user, *behind]
         return found
 
-    def _value(self, x: Value) -> Value:
+    def _value(self, x: ir.Value) -> ir.Value:
         if x not in self.made:
             self.made[x] = self.cut.of(x)
         return self.made[x]
 
-    def _again(self, op: ir.Operation) -> Value:
+    def _again(self, op: ir.Operation) -> ir.Value:
         sizes = shape_of(op.results[0])
         at = self.cut.dim
         kind = types.tensor([*sizes[:at], self.cut.parts, self.cut.rows, *sizes[at + 1 :]], spelling_of(op.results[0]))
@@ -226,12 +224,12 @@ class _Rewriting:
             Reduced.dims.put(again, [d + 1 for d in Reduced.dims.of(op)])
         return again.results[0]
 
-    def _parts(self, op: ir.Operation) -> Value:
+    def _parts(self, op: ir.Operation) -> ir.Value:
         """The partial results, one for each part of the rows; in f32 for narrow floats."""
         x = op.operands[0]
         wide = _B.convert(self._value(x), opmath(spelling_of(x)))
         return _B.reduce(_JOINED[op.name], wide, [self.cut.dim + 1])
 
-    def _total(self, op: ir.Operation, parts: Value) -> Value:
+    def _total(self, op: ir.Operation, parts: ir.Value) -> ir.Value:
         total = _B.reduce(_JOINED[op.name], parts, list(range(len(self.cut.leading))))
         return _B.convert(_B.reshape(total, shape_of(op.results[0])), spelling_of(op.results[0]))

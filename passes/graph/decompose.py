@@ -13,7 +13,6 @@ import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from cuesta._mlir import ir
 from cuesta.dialects import host
@@ -39,8 +38,7 @@ from cuesta.passes.infra.graph_rewrite import Rule, erase_dead, is_unused, rewri
 from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.sizes import Number
 
-Value: TypeAlias = ir.Value
-Values = Sequence[Value | None]
+Values = Sequence[ir.Value | None]
 _B = GraphBuilder()
 #: Op → its row.
 _DIVISIONS = {
@@ -48,12 +46,12 @@ _DIVISIONS = {
 }
 
 
-def _wide(*values: Value) -> list[Value]:
+def _wide(*values: ir.Value) -> list[ir.Value]:
     """The values, converted to the type in which arithmetic on them is done."""
     return [_B.convert(v, opmath(spelling_of(v))) for v in values]
 
 
-def _narrow(value: Value, like: Value) -> Value:
+def _narrow(value: ir.Value, like: ir.Value) -> ir.Value:
     return _B.convert(value, spelling_of(like))
 
 
@@ -93,12 +91,12 @@ def log_softmax_backward(op: ir.Operation) -> Values:
     return [_narrow(_B.pointwise("sub", grad, correction), op.results[0])]
 
 
-def _last_dims(x: Value, count: int) -> list[int]:
+def _last_dims(x: ir.Value, count: int) -> list[int]:
     rank = len(shape_of(x))
     return list(range(rank - count, rank))
 
 
-def _is_constant(value: Value, number: float) -> bool:
+def _is_constant(value: ir.Value, number: float) -> bool:
     op = maker(value, Constant)
     return op is not None and Constant.value.of(op) == number
 
@@ -122,7 +120,7 @@ def layer_norm_backward(op: ir.Operation) -> Values:
     grad, x, mean, rstd, weight = _wide(*op.operands)
     dims = _last_dims(x, LayerNormBackward.rank.of(op))
     normalised = _B.pointwise("mul", _B.pointwise("sub", x, mean), rstd)
-    results: list[Value | None] = [None, None, None]
+    results: list[ir.Value | None] = [None, None, None]
     dx, dweight, dbias = op.results
     if not is_unused(dx):
         g = grad if _is_constant(op.operands[4], 1) else _B.pointwise("mul", grad, weight)
@@ -138,7 +136,7 @@ def layer_norm_backward(op: ir.Operation) -> Values:
     return results
 
 
-def _one_hot(target: Value, classes: Number, ignored: int) -> tuple[Value, Value]:
+def _one_hot(target: ir.Value, classes: Number, ignored: int) -> tuple[ir.Value, ir.Value]:
     """(class == target [N, C], target != ignored [N, 1])."""
     column = _B.convert(_B.reshape(target, [shape_of(target)[0], 1]), "i64")
     classes_row = _B.ramp(classes)
@@ -146,7 +144,7 @@ def _one_hot(target: Value, classes: Number, ignored: int) -> tuple[Value, Value
     return _B.pointwise("eq", classes_row, column), valid
 
 
-def _check_classes(target: Value, valid: Value, classes: Number) -> None:
+def _check_classes(target: ir.Value, valid: ir.Value, classes: Number) -> None:
     """Makes a target that is no class an error, as in eager; the masked sum alone would count it as 0."""
     column = _B.reshape(_B.convert(target, "i64"), shape_of(valid))
     outside = _B.pointwise("logical_or", _B.with_number("lt", column, 0), _B.with_number("ge", column, classes))

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import TypeAlias
 
 from cuesta._mlir import ir
 from cuesta.dialects.cuesta.reduction import ArgMax, ArgMin, ArgReduction
@@ -28,7 +27,6 @@ from cuesta.passes.infra.graph_rewrite import Rule, functions, rewrite_ops
 from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.sizes import Number, Size
 
-Value: TypeAlias = ir.Value
 _B = GraphBuilder()
 
 #: Op → the reduction whose result it gives the position of.
@@ -65,7 +63,7 @@ def _is_along_rows(op: ir.Operation, memory: MemoryOrder) -> bool:
     return bool(order) and order[-1] == ArgReduction.dim.of(op)
 
 
-def _find(op: ir.Operation, rows: set[ir.Operation]) -> Sequence[Value] | None:
+def _find(op: ir.Operation, rows: set[ir.Operation]) -> Sequence[ir.Value] | None:
     if op not in rows:
         return None
     (x,), dim = op.operands, ArgReduction.dim.of(op)
@@ -82,7 +80,7 @@ def _find(op: ir.Operation, rows: set[ir.Operation]) -> Sequence[Value] | None:
     return [_B.convert(_first(extreme, extremes, dim, _B.pointwise("add", within, starts))[1], "i64")]
 
 
-def _first(name: str, x: Value, dim: int, places: Value) -> tuple[Value, Value]:
+def _first(name: str, x: ir.Value, dim: int, places: ir.Value) -> tuple[ir.Value, ir.Value]:
     """The extreme of each row along `dim`, and the least of the `places` of the elements that are equal to it."""
     sizes = shape_of(x)
     # Without keepdim, as the amax of a maximum with its positions: cse then makes the two one.

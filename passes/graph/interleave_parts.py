@@ -11,7 +11,6 @@ of the time.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
 
 from cuesta._mlir import ir
 from cuesta.dialects.cuesta.shape import Cat
@@ -21,7 +20,6 @@ from cuesta.passes.form_kernels.placement.concatenation import is_inner, operand
 from cuesta.passes.infra.graph_rewrite import erase_dead, rewrite_ops
 from cuesta.passes.infra.registry import Pass, register_pass
 
-Value: TypeAlias = ir.Value
 _B = GraphBuilder()
 
 #: The most parts: up to so many vectors are interleaved well.
@@ -39,7 +37,7 @@ class InterleaveParts(Pass):
         erase_dead(module)
 
 
-def _interleave(op: ir.Operation) -> Sequence[Value] | None:
+def _interleave(op: ir.Operation) -> Sequence[ir.Value] | None:
     (result,) = op.results
     sizes, dim = shape_of(result), Cat.dim.of(op)
     if is_inner(op) or dim != len(sizes) - 1 or byte_count(result) < _LITTLE:

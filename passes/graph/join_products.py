@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import TypeAlias
 
 from cuesta._mlir import ir
 from cuesta.dialects.cuesta import pointwise
@@ -27,7 +26,6 @@ from cuesta.passes.infra.graph_rewrite import erase_dead, functions, replace
 from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.sizes import estimate
 
-Value: TypeAlias = ir.Value
 _B = GraphBuilder()
 _ADD = pointwise.OPS["add"]
 
@@ -64,9 +62,9 @@ def _join(root: ir.Operation) -> None:
     replace(root, [total])
 
 
-def _terms(root: ir.Operation) -> list[Value]:
+def _terms(root: ir.Operation) -> list[ir.Value]:
     """The terms of a sum of sums, in order."""
-    found: list[Value] = []
+    found: list[ir.Value] = []
     pending = list(root.operands)[::-1]
     while pending:
         value = pending.pop()
@@ -94,13 +92,13 @@ def _kind(product: ir.Operation) -> tuple[object, ...]:
     return MatMul.precision.find(product), len(shape_of(product.results[0])), spelling_of(product.operands[0])
 
 
-def _is_worth_it(products: Sequence[Value]) -> bool:
+def _is_worth_it(products: Sequence[ir.Value]) -> bool:
     """Whether copies of the factors have fewer elements than the results that are no longer written."""
     factors = sum(estimate(shape_of(x)) for product in products for x in product.owner.operands)
     return factors < (len(products) - 1) * estimate(shape_of(products[0])) and len(shape_of(products[0])) == 2
 
 
-def _product_of(products: Sequence[Value]) -> Value:
+def _product_of(products: Sequence[ir.Value]) -> ir.Value:
     """The sum of `products`, as one product."""
     a = _cat([product.owner.operands[0] for product in products], 1)
     b = _cat([product.owner.operands[1] for product in products], 0)
@@ -111,7 +109,7 @@ def _product_of(products: Sequence[Value]) -> Value:
     return joined.result
 
 
-def _cat(values: Sequence[Value], dim: int) -> Value:
+def _cat(values: Sequence[ir.Value], dim: int) -> ir.Value:
     """Concatenates operands. If all of them are transposes, concatenates their sources and transposes once."""
     permutes = [maker(value, Permute) for value in values]
     if not all(op is not None and Permute.dims.of(op) == [1, 0] for op in permutes):

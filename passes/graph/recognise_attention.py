@@ -259,7 +259,7 @@ def _build(q: ir.Value, k: ir.Value, v: ir.Value, mask: ir.Value | None, scale: 
     (batch, heads, rows, _), kind = shape_of(q), spelling_of(q)
     statistics = types.tensor([batch, heads, rows], types.opmath(kind))
     op = attention.Attention(q, k, v, mask, float_attr(scale), int_attr(0), q.type, statistics).operation
-    operands = [strides_for(x) for x in op.operands]
+    operands = [list(strides_for(x)) for x in op.operands]
     # The layout that torch.empty_like gives for q.
     like_q = operands[0] if is_dense(shape_of(q), operands[0]) else row_major(shape_of(q))
     OPERAND_STRIDES.put(op, operands)

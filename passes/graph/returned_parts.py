@@ -13,7 +13,6 @@ parts, too.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeAlias
 
 from cuesta._mlir import func, ir
 from cuesta.dialects import types
@@ -25,12 +24,11 @@ from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.passes.graph.hoist_reshapes import POINTWISE
 from cuesta.passes.infra.graph_rewrite import users
 
-Value: TypeAlias = ir.Value
 _B = GraphBuilder()
 _RETURN = func.ReturnOp.OPERATION_NAME
 
 
-def return_parts(reduction: ir.Operation, made: Mapping[Value, Value]) -> None:
+def return_parts(reduction: ir.Operation, made: Mapping[ir.Value, ir.Value]) -> None:
     """Makes the graph return values that are computed in parts for `reduction`, rather than compute them once more.
 
     `made` maps each value that elementwise ops compute for the reduction to the same value in parts.
@@ -47,7 +45,7 @@ def return_parts(reduction: ir.Operation, made: Mapping[Value, Value]) -> None:
             _return(user.results[0], _in_parts(reduction, user, value, made))
 
 
-def _can_follow(op: ir.Operation, reduction: ir.Operation, made: Mapping[Value, Value]) -> bool:
+def _can_follow(op: ir.Operation, reduction: ir.Operation, made: Mapping[ir.Value, ir.Value]) -> bool:
     """Whether `op` is elementwise, is only returned, and takes only values in parts, arguments and single numbers."""
     if op.name not in POINTWISE:
         return False
@@ -62,16 +60,16 @@ def _can_follow(op: ir.Operation, reduction: ir.Operation, made: Mapping[Value, 
     )
 
 
-def _is_argument(x: Value) -> bool:
+def _is_argument(x: ir.Value) -> bool:
     return isinstance(x.owner, ir.Block)
 
 
-def _is_there(x: Value, reduction: ir.Operation) -> bool:
+def _is_there(x: ir.Value, reduction: ir.Operation) -> bool:
     """Whether a single number is computed before the reduction, or is a constant, which can be moved there."""
     return _is_argument(x) or Constant.matches(x.owner) or x.owner.is_before_in_block(reduction)
 
 
-def _updates(value: Value) -> bool:
+def _updates(value: ir.Value) -> bool:
     """Whether a returned value is the new value of an argument, which is written over the old one."""
     end = _end(value.owner)
     mutates = MUTATES.find(end.parent) or []
@@ -79,7 +77,9 @@ def _updates(value: Value) -> bool:
     return value in operands[len(operands) - len(mutates) :]
 
 
-def _in_parts(reduction: ir.Operation, op: ir.Operation, value: Value, made: Mapping[Value, Value]) -> Value:
+def _in_parts(
+    reduction: ir.Operation, op: ir.Operation, value: ir.Value, made: Mapping[ir.Value, ir.Value]
+) -> ir.Value:
     """Repeats `op` in the shape that `value`, one of its operands, has in parts."""
     shape = shape_of(made[value])
     with op.location:
@@ -91,7 +91,7 @@ def _in_parts(reduction: ir.Operation, op: ir.Operation, value: Value, made: Map
         return repeat_op(op, operands, kind).results[0]
 
 
-def _return(value: Value, parts: Value) -> None:
+def _return(value: ir.Value, parts: ir.Value) -> None:
     """Returns `parts` in the place of `value`."""
     end = _end(value.owner)
     with ir.InsertionPoint(end), value.owner.location:

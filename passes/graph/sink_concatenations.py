@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from cuesta._mlir import ir
 from cuesta.dialects import aten, types
@@ -29,7 +28,6 @@ from cuesta.passes.infra.graph_rewrite import erase_dead, functions, replace, us
 from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.sizes import Number
 
-Value: TypeAlias = ir.Value
 _B = GraphBuilder()
 #: Ops whose result is in memory, or is the same for all parts.
 _COSTS_NOTHING = names_of(Cat, Constant, Iota) | {aten.Call.OPERATION_NAME}
@@ -81,11 +79,11 @@ def _is_worth_it(op: ir.Operation, cat: ir.Operation) -> bool:
 class _Parts:
     """The parts of the concatenation `whole` along `dim`."""
 
-    whole: Value
-    values: Sequence[Value]
+    whole: ir.Value
+    values: Sequence[ir.Value]
     dim: int
 
-    def has(self, value: Value, user: ir.Operation) -> bool:
+    def has(self, value: ir.Value, user: ir.Operation) -> bool:
         """Whether reading `value` in parts costs `user` no more than reading the whole: `value` is in memory, is the
         same for all parts, or is computed for `user` alone from such values."""
         if value == self.whole or self._at(value) is None:
@@ -101,7 +99,7 @@ class _Parts:
             return False
         return all(self.has(x, op) for x in op.operands)
 
-    def each(self, op: ir.Operation) -> list[Value]:
+    def each(self, op: ir.Operation) -> list[ir.Value]:
         """The results of a pointwise op, one for each part."""
         made = []
         start: Number = 0
@@ -111,18 +109,18 @@ class _Parts:
             start += size
         return made
 
-    def flipped(self, op: ir.Operation) -> list[Value]:
+    def flipped(self, op: ir.Operation) -> list[ir.Value]:
         """The flipped parts, in reverse order where `dim` is flipped."""
         made = [repeat_op(op, [value], value.type).results[0] for value in self.values]
         return made[::-1] if self.dim in Flip.dims.of(op) else made
 
-    def _at(self, value: Value) -> int | None:
+    def _at(self, value: ir.Value) -> int | None:
         """The dim of a value that is the concatenated one; None where the value has one element there."""
         sizes = shape_of(value)
         at = len(sizes) - len(shape_of(self.whole)) + self.dim
         return at if at >= 0 and sizes[at] != 1 else None
 
-    def _of(self, value: Value, part: Value, start: Number, size: Number) -> Value:
+    def _of(self, value: ir.Value, part: ir.Value, start: Number, size: Number) -> ir.Value:
         """The slice of a value that belongs to a part."""
         if value == self.whole:
             return part
@@ -135,7 +133,7 @@ class _Parts:
             return _B.expand(op.operands[0], [size if d == at else n for d, n in enumerate(shape_of(value))])
         return _B.slice(value, at, start, size)
 
-    def _again(self, op: ir.Operation, part: Value, start: Number, size: Number) -> Value:
+    def _again(self, op: ir.Operation, part: ir.Value, start: Number, size: Number) -> ir.Value:
         """Repeats a pointwise op on the slices of its operands that belong to a part."""
         sizes = list(shape_of(op.results[0]))
         at = self._at(op.results[0])

@@ -19,7 +19,6 @@ import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from cuesta._mlir import ir
 from cuesta.dialects import aten, types
@@ -41,9 +40,7 @@ from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.sizes import Number, Size, estimate, hint, parse, symbol
 from cuesta.sizes.facts import divisor_of
 
-Value: TypeAlias = ir.Value
 _B = GraphBuilder()
-
 _SUM = reduction.OPS["sum"]
 _SUB, _DIV, _SQUARE = (pointwise.OPS[name] for name in ("sub", "div", "square"))
 
@@ -186,7 +183,7 @@ class SplitReductions(Pass):
                 if (split := self._plan(op.operation, memory)) is not None:
                     splits[op.operation] = split
 
-        def rule(op: ir.Operation) -> list[Value] | None:
+        def rule(op: ir.Operation) -> list[ir.Value] | None:
             return self._rewrite(op, splits[op]) if op in splits else None
 
         rewrite_ops(module, dict.fromkeys(reduction.BY_OP_NAME, rule))
@@ -217,12 +214,12 @@ class SplitReductions(Pass):
         in_order = list(order) == sorted(order)
         return _Split(centred, cut_shape(sizes, dims, cut), None, in_order) if estimate(cut.values()) >= 4 else None
 
-    def _rewrite(self, op: ir.Operation, split: _Split) -> list[Value]:
+    def _rewrite(self, op: ir.Operation, split: _Split) -> list[ir.Value]:
         form = split.form
         x, mean = _less_mean(op) if split.centred else (op.operands[0], None)
         if split.ragged is not None:
             return [_ragged_total(op, x, form, split.ragged)]
-        made: dict[Value, Value] = {}
+        made: dict[ir.Value, ir.Value] = {}
         taken = _B.convert(in_parts(x, form.shape, made), opmath(spelling_of(x)))
         if self.returned and split.in_order and mean is None:
             return_parts(op, made)
@@ -279,23 +276,23 @@ def _ragged(order: Sequence[int], sizes: Sequence[Number], dims: Sequence[int], 
     return None
 
 
-def _ragged_total(op: ir.Operation, x: Value, form: Cut, ragged: _Ragged) -> Value:
+def _ragged_total(op: ir.Operation, x: ir.Value, form: Cut, ragged: _Ragged) -> ir.Value:
     """The reduction of the parts, joined with that of the remainder at the end of the dim."""
     name, sizes, dim = reduction.BY_OP_NAME[op.name].name, shape_of(x), ragged.dim
     even = [ragged.whole if d == dim else n for d, n in enumerate(sizes)]
     rest = [n - m for n, m in zip(sizes, even, strict=True)][dim]
     beside = [rest if d == dim else n for d, n in enumerate(sizes)]
 
-    def end_of(value: Value, start: Number, size: Number) -> Value:
+    def end_of(value: ir.Value, start: Number, size: Number) -> ir.Value:
         return value if shape_of(value)[dim] == 1 else _B.slice(value, dim, start, size)
 
-    def of_parts(value: Value) -> Value:
+    def of_parts(value: ir.Value) -> ir.Value:
         taken = value if len(shape_of(value)) != len(sizes) else end_of(value, 0, ragged.whole)
         own = reshaped_operand(shape_of(taken), even, form.shape)
         assert own is not None
         return _B.reshape(taken, own)
 
-    def of_rest(value: Value) -> Value:
+    def of_rest(value: ir.Value) -> ir.Value:
         return value if len(shape_of(value)) != len(sizes) else end_of(value, ragged.whole, rest)
 
     wide = opmath(spelling_of(x))
@@ -306,11 +303,11 @@ def _ragged_total(op: ir.Operation, x: Value, form: Cut, ragged: _Ragged) -> Val
     return _B.convert(_B.reshape(total, shape_of(op.results[0])), spelling_of(op.results[0]))
 
 
-def in_parts(x: Value, shape: list[Number], made: dict[Value, Value] | None = None) -> Value:
+def in_parts(x: ir.Value, shape: list[Number], made: dict[ir.Value, ir.Value] | None = None) -> ir.Value:
     """x in `shape`: the pointwise ops that make x are repeated in this shape. `made` gets old result → new result."""
     sizes = shape_of(x)
 
-    def view(value: Value) -> Value:
+    def view(value: ir.Value) -> ir.Value:
         own = reshaped_operand(shape_of(value), sizes, shape)
         assert own is not None  # each dim of `sizes` is a run of its own in `shape`
         return _B.reshape(value, own)
@@ -319,27 +316,25 @@ def in_parts(x: Value, shape: list[Number], made: dict[Value, Value] | None = No
 
 
 def _viewed(
-    x: Value, shape: list[Number], view: Callable[[Value], Value], computed: dict[Value, Value] | None = None
-) -> Value:
+    x: ir.Value,
+    shape: list[Number],
+    view: Callable[[ir.Value], ir.Value],
+    computed: dict[ir.Value, ir.Value] | None = None,
+) -> ir.Value:
     """x in `shape`: the pointwise ops that make x are repeated in this shape, on operands taken through `view`.
 
     A reshape between these ops and the reduction would keep them out of the reduction's kernel, and x in memory. That
     is better where x is computed from much more data: of a pool, each place of the window would be in memory instead.
     """
     sizes = shape_of(x)
-    made: dict[Value, Value] = {}
-    known: dict[Value, dict[Value, int]] = {}
+    made: dict[ir.Value, ir.Value] = {}
+    known: dict[ir.Value, dict[ir.Value, int]] = {}
 
-    def visit(value: Value) -> Value:
+    def visit(value: ir.Value) -> ir.Value:
         if value not in made:
             op = maker(value)
-            moved = sum(_traffic(value, known).values())
-            if (
-                op is None
-                or op.name not in POINTWISE
-                or shape_of(value) != sizes
-                or moved > _MOST_MOVED * byte_count(value)
-            ):
+            moves_much = sum(_traffic(value, known).values()) > _MOST_MOVED * byte_count(value)
+            if op is None or op.name not in POINTWISE or shape_of(value) != sizes or moves_much:
                 made[value] = view(value)
             else:
                 kind = types.tensor(shape, spelling_of(value))
@@ -351,12 +346,12 @@ def _viewed(
     return visit(x)
 
 
-def _traffic(value: Value, known: dict[Value, dict[Value, int]]) -> dict[Value, int]:
+def _traffic(value: ir.Value, known: dict[ir.Value, dict[ir.Value, int]]) -> dict[ir.Value, int]:
     """Value that pointwise ops compute `value` from → the bytes it moves; incomplete once the sum is over the limit."""
     if value in known:
         return known[value]
     op, sizes = maker(value), shape_of(value)
-    found: dict[Value, int] = {}
+    found: dict[ir.Value, int] = {}
     if op is None or op.name not in POINTWISE:
         found[value] = byte_count(value) * (1 if op is None or op.name in _IN_MEMORY else 2)
     else:
@@ -367,7 +362,7 @@ def _traffic(value: Value, known: dict[Value, dict[Value, int]]) -> dict[Value, 
     return found
 
 
-def _variance(x: Value, mean: Value, form: Cut) -> Value:
+def _variance(x: ir.Value, mean: ir.Value, form: Cut) -> ir.Value:
     """The sum of (x - mean)² from the parts of x; `mean` has size 1 along the dims of the parts."""
     own = _B.mean(x, form.inside)
     beside = _B.reshape(own, [1 if d in form.inside else n for d, n in enumerate(shape_of(x))])
@@ -391,13 +386,13 @@ def _is_centred(op: ir.Operation) -> bool:
     return total is not None and total.operands[0] == x and Reduced.dims.of(total) == dims
 
 
-def _count(value: Value) -> Number | float | None:
+def _count(value: ir.Value) -> Number | float | None:
     """The number, maybe symbolic, that every element of `value` is; None where there is no such number."""
     extent = maker(value, Extent)
     return number(value) if extent is None else parse(Extent.at.of(extent))
 
 
-def _less_mean(op: ir.Operation) -> tuple[Value, Value]:
+def _less_mean(op: ir.Operation) -> tuple[ir.Value, ir.Value]:
     """(x, mean) of a sum of (x - mean)²."""
     x, mean = op.operands[0].owner.operands[0].owner.operands
     return x, mean
