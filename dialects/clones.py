@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeAlias
 
 from cuesta._mlir import ir
 
 Value: TypeAlias = ir.Value
+
+
+def repeat_op(op: ir.Operation, operands: Sequence[Value], kind: ir.Type) -> ir.Operation:
+    """An op without regions that does to `operands` what `op`, which has one result, does to its own. `kind` is the
+    type of the result."""
+    attributes = dict(op.attributes.items())
+    return ir.Operation.create(op.name, results=[kind], operands=list(operands), attributes=attributes)
 
 
 def clone_op(op: ir.Operation, mapping: dict[Value, Value]) -> None:

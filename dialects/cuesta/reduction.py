@@ -109,7 +109,7 @@ def _run(op: ir.Operation, operands: list[torch.Tensor]) -> torch.Tensor:
     dims = Reduced.dims.of(op)
     if not dims:
         return operands[0]
-    row = BY_NAME[op.name.removeprefix("cuesta.")]
+    row = BY_OP_NAME[op.name]
     result: torch.Tensor = row.reference(operands[0], dims, Reduced.keepdim.of(op))
     return result
 
@@ -122,7 +122,15 @@ def _define(row: Reduction) -> type[Reduced]:
     return kind
 
 
+#: The class of each row's op, by the row's name.
 OPS: dict[str, type[Reduced]] = {row.name: _define(row) for row in ROWS}
+#: Each row by the name of its op.
+BY_OP_NAME = {OPS[row.name].OPERATION_NAME: row for row in ROWS}
+
+
+def row_of(op: ir.Operation) -> Reduction | None:
+    """The row of a reduction; None for other ops, and for those without a row, such as argmax and cumsum."""
+    return BY_OP_NAME.get(op.name)
 
 
 class ArgReduction(Operation):

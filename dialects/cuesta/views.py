@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from cuesta.dialects.cuesta.complex_numbers import ViewAsComplex, ViewAsReal
+from cuesta.dialects.cuesta.dialect import names_of
 from cuesta.dialects.cuesta.shape import Copy, Expand, Permute, Reshape, Slice, Unfold
 
 #: Ops whose result is a view of their operand's memory, by torch's rules.
-VIEWS = frozenset(op.OPERATION_NAME for op in (Reshape, Permute, Expand, Slice, Unfold, ViewAsReal, ViewAsComplex))
+VIEWS = names_of(Reshape, Permute, Expand, Slice, Unfold, ViewAsReal, ViewAsComplex)
 
 #: Ops whose result has only elements of their operand, unchanged.
-SELECTS_ELEMENTS = frozenset(op.OPERATION_NAME for op in (Reshape, Permute, Expand, Slice, Copy))
+SELECTS_ELEMENTS = names_of(Reshape, Permute, Expand, Slice, Copy)

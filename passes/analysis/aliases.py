@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
-from cuesta._mlir import ir
+from cuesta._mlir import func, ir
 from cuesta.dialects.cuesta.views import VIEWS
 from cuesta.passes.infra.graph_rewrite import users
 
-Value: TypeAlias = ir.Value
 
-
-def alias_root(value: Value) -> Value:
+def alias_root(value: ir.Value) -> ir.Value:
     """The value that a view is a view of, through views of views; any other value is its own root."""
     while not isinstance(value.owner, ir.Block) and value.owner.name in VIEWS:
         value = value.owner.operands[0]
     return value
 
 
-def returning(value: Value) -> list[ir.Operation]:
+def returning(value: ir.Value) -> list[ir.Operation]:
     """The users of a value that return it, or make a view of it that is returned. Where there are several, the caller
     expects results that alias, and the value must be computed only once."""
-    return [op for op in users(value) if op.name == "func.return" or (op.name in VIEWS and returning(op.results[0]))]
+    return [
+        op
+        for op in users(value)
+        if op.name == func.ReturnOp.OPERATION_NAME or (op.name in VIEWS and returning(op.results[0]))
+    ]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from cuesta._mlir import ir
-from cuesta.dialects.host import base_of
+from cuesta.dialects import host
 from cuesta.dialects.kernel_module import launch_parameters
 from cuesta.passes.infra.graph_rewrite import functions
 from cuesta.runtime.offsets import ALIGNMENT
@@ -35,10 +35,10 @@ def launches_of(module: ir.Module) -> dict[str, list[Launch]]:
     for graph in functions(module):
         for view in graph.regions[0].blocks[0].operations:
             op = view.operation
-            if op.name == "host.launch":
+            if host.Launch.matches(op):
                 parameters = {f"p{i}": number for i, number in enumerate(launch_parameters(op))}
-                launch = Launch([base_of(v)[1] for v in op.operands], parameters, op)
-                found.setdefault(op.attributes["kernel"].value[-1], []).append(launch)
+                launch = Launch([host.base_of(v)[1] for v in op.operands], parameters, op)
+                found.setdefault(host.Launch.kernel.of(op), []).append(launch)
     return found
 
 

@@ -6,16 +6,16 @@ into libraries determine the order of whole chains of ops. Where no strides are 
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
-from cuesta._mlir import ir
+from cuesta._mlir import ir, linalg
 from cuesta.dialects.affine_maps import dims_of
-from cuesta.dialects.fields import ints, numbers
+from cuesta.dialects.cuesta import Cuesta
+from cuesta.dialects.cuesta.shape import Cat, Copy, Permute, Reshape
+from cuesta.dialects.cuesta.traced_strides import RESULT_STRIDES
+from cuesta.dialects.graph_function import argument_strides
 from cuesta.dialects.types import byte_size, shape_of, spelling_of
 from cuesta.passes.analysis.layout import dense_strides, memory_order, view_strides
 from cuesta.sizes import Number, estimate, hint
 
-Value: TypeAlias = ir.Value
 Strides = tuple[Number, ...]
 
 
@@ -23,47 +23,46 @@ class MemoryOrder:
     """Caches its answers: use one object for all values of a function."""
 
     def __init__(self) -> None:
-        self._known: dict[Value, Strides | None] = {}
+        self._known: dict[ir.Value, Strides | None] = {}
 
-    def order(self, value: Value) -> list[int]:
+    def order(self, value: ir.Value) -> list[int]:
         """The dims of `value` from the slowest to the fastest in memory."""
         strides, sizes = self._strides(value), shape_of(value)
         return list(range(len(sizes))) if strides is None else memory_order(sizes, strides)
 
-    def knows(self, value: Value) -> bool:
+    def knows(self, value: ir.Value) -> bool:
         """Whether the order follows from known strides; otherwise row-major is a guess."""
         return self._strides(value) is not None
 
-    def is_aligned(self, value: Value, multiple: int) -> bool:
+    def is_aligned(self, value: ir.Value, multiple: int) -> bool:
         """Whether all rows of `value` are known to begin at multiples of `multiple` bytes from its begin."""
         strides, width = self._strides(value), byte_size(spelling_of(value))
         return strides is not None and all(
             stride == 1 or (isinstance(stride, int) and stride * width % multiple == 0) for stride in strides
         )
 
-    def _strides(self, value: Value) -> Strides | None:
+    def _strides(self, value: ir.Value) -> Strides | None:
         if value not in self._known:
             self._known[value] = None  # ends the recursion where a value depends on itself
             self._known[value] = _said(value) or self._derived(value)
         return self._known[value]
 
-    def _derived(self, value: Value) -> Strides | None:
+    def _derived(self, value: ir.Value) -> Strides | None:
         if isinstance(value.owner, ir.Block):
             return None
         op = value.owner.operation
-        if op.name == "linalg.generic":
+        if op.name == linalg.GenericOp.OPERATION_NAME:
             return self._of_generic(op, value)
-        if not op.name.startswith("cuesta."):
+        if not Cuesta.owns(op):
             return None
-        if op.name in ("cuesta.permute", "cuesta.reshape"):
+        if Permute.matches(op):
+            strides = self._strides(op.operands[0])
+            return None if strides is None else tuple(strides[d] for d in Permute.dims.of(op))
+        if Reshape.matches(op):
             (x,) = op.operands
             strides = self._strides(x)
-            if strides is None:
-                return None
-            if op.name == "cuesta.permute":
-                return tuple(strides[d] for d in ints(op.attributes["dims"]))
-            return view_strides(shape_of(x), strides, shape_of(value))
-        if op.name == "cuesta.cat":
+            return None if strides is None else view_strides(shape_of(x), strides, shape_of(value))
+        if Cat.matches(op):
             # form-kernels takes the order of most parts. Here: the order of the largest part whose order is known.
             parts = sorted(op.operands, key=lambda x: -estimate(shape_of(x)))
             part = next((strides for x in parts if (strides := self._strides(x)) is not None), None)
@@ -71,7 +70,7 @@ class MemoryOrder:
         like = (x for x in op.operands if shape_of(x) == shape_of(value))
         return next((strides for x in like if (strides := self._strides(x)) is not None), None)
 
-    def _of_generic(self, op: ir.Operation, value: Value) -> Strides | None:
+    def _of_generic(self, op: ir.Operation, value: ir.Value) -> Strides | None:
         """The strides of a result in the memory order of an operand that has all of the result's loops."""
         maps = [dims_of(m.value) for m in op.attributes["indexing_maps"]]
         inputs = list(op.operands)[: -len(op.results)]
@@ -83,15 +82,13 @@ class MemoryOrder:
         return None
 
 
-def _said(value: Value) -> Strides | None:
+def _said(value: ir.Value) -> Strides | None:
     """The strides that an attribute gives for an argument, a call's result or a copy."""
     owner = value.owner
     if isinstance(owner, ir.Block):
-        attributes = owner.owner.attributes
-        if "arg_attrs" not in attributes:
-            return None
-        own = attributes["arg_attrs"][ir.BlockArgument(value).arg_number]
-        return tuple(numbers(own["cuesta.strides"])) if "cuesta.strides" in own else None
-    if "result_strides" in owner.attributes:
-        return tuple(numbers(owner.attributes["result_strides"][list(owner.results).index(value)]))
-    return tuple(numbers(owner.attributes["strides"])) if owner.name == "cuesta.copy" else None
+        strides = argument_strides(value)
+        return None if strides is None else tuple(strides)
+    traced = RESULT_STRIDES.find(owner)
+    if traced is not None:
+        return tuple(traced[list(owner.results).index(value)])
+    return tuple(Copy.strides.of(owner)) if Copy.matches(owner) else None

@@ -14,12 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 from cuesta._mlir import ir
 from cuesta.dialects import types
+from cuesta.dialects.clones import repeat_op
 from cuesta.dialects.cuesta import reduction
-from cuesta.dialects.fields import int_array, ints
+from cuesta.dialects.cuesta.reduction import Reduced
+from cuesta.dialects.cuesta.shape import Expand, Reshape
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import byte_count, byte_size, opmath, shape_of, spelling_of
 from cuesta.passes.analysis.match import maker
@@ -29,11 +30,9 @@ from cuesta.passes.infra.graph_rewrite import erase_dead, functions, users
 from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.sizes import Number, estimate
 
-Value: TypeAlias = ir.Value
 _B = GraphBuilder()
-_REDUCTIONS = frozenset(f"cuesta.{name}" for name in reduction.BY_NAME)
-#: Reductions whose partial results are joined by the same reduction.
-_JOINED = frozenset({"cuesta.sum", "cuesta.amax", "cuesta.amin"})
+#: Op → its row, for reductions whose partial results are joined by the same reduction.
+_JOINED = {reduction.OPS[name].OPERATION_NAME: name for name in ("sum", "amax", "amin")}
 
 #: The most bytes of a part's rows: several tensors of this size fit L2 together.
 _PART = 1 << 16
@@ -88,12 +87,12 @@ class _Cut:
         assert isinstance(length, int)
         return length // self.parts
 
-    def fits(self, value: Value) -> bool:
+    def fits(self, value: ir.Value) -> bool:
         """Whether a value has all the rows."""
         sizes = shape_of(value)
         return len(sizes) == self.rank and sizes[: len(self.leading)] == self.leading
 
-    def of(self, value: Value) -> Value:
+    def of(self, value: ir.Value) -> ir.Value:
         """A value that broadcasts to the whole tensor, reshaped so that it broadcasts to the cut tensor."""
         sizes = shape_of(value)
         at = len(sizes) - self.rank + self.dim
@@ -107,7 +106,7 @@ def _cut_of(op: ir.Operation, memory: MemoryOrder) -> _Cut | None:
     """How to cut the rows of a reduction down columns; None for another op, and where cutting does not pay."""
     if op.name not in _JOINED:
         return None
-    x, dims = op.operands[0], ints(op.attributes["dims"])
+    x, dims = op.operands[0], Reduced.dims.of(op)
     sizes, count = shape_of(x), len(dims)
     if tuple(dims) != tuple(range(count)) or count == len(sizes) or byte_count(x) < _LEAST:
         return None
@@ -122,27 +121,27 @@ def _cut_of(op: ir.Operation, memory: MemoryOrder) -> _Cut | None:
 def _is_along_rows(op: ir.Operation, cut: _Cut) -> bool:
     """Whether an op reduces whole rows and keeps their dims."""
     return (
-        op.name in _REDUCTIONS
+        reduction.row_of(op) is not None
         and cut.fits(op.operands[0])
-        and op.attributes["keepdim"].value == 1
-        and min(ints(op.attributes["dims"])) > cut.dim
+        and Reduced.keepdim.of(op)
+        and min(Reduced.dims.of(op)) > cut.dim
     )
 
 
 def _is_down_columns(op: ir.Operation, cut: _Cut) -> bool:
-    dims = ints(op.attributes["dims"]) if op.name in _JOINED else ()
+    dims = Reduced.dims.of(op) if op.name in _JOINED else ()
     return tuple(dims) == tuple(range(len(cut.leading))) and cut.fits(op.operands[0])
 
 
-def _is_inside(op: ir.Operation, cut: _Cut, products: dict[Value, bool]) -> bool:
+def _is_inside(op: ir.Operation, cut: _Cut, products: dict[ir.Value, bool]) -> bool:
     """Whether an op can be cut like its neighbours. Ops after a product are left to the product's kernel."""
-    if op.name not in _REDUCTIONS:
-        own = op.name in POINTWISE or op.name == "cuesta.expand"
+    if reduction.row_of(op) is None:
+        own = op.name in POINTWISE or Expand.matches(op)
         return own and cut.fits(op.results[0]) and op.results[0] not in products
     return _is_along_rows(op, cut) or _is_down_columns(op, cut)
 
 
-def _region(op: ir.Operation, cut: _Cut, products: dict[Value, bool]) -> set[ir.Operation]:
+def _region(op: ir.Operation, cut: _Cut, products: dict[ir.Value, bool]) -> set[ir.Operation]:
     """The ops that are connected with `op` and can be cut like it."""
     region, pending = {op}, [op]
     while pending:
@@ -167,7 +166,7 @@ class _Rewriting:
 
     cut: _Cut
     places: dict[ir.Operation, int]
-    made: dict[Value, Value] = field(default_factory=dict)
+    made: dict[ir.Value, ir.Value] = field(default_factory=dict)
 
     def run(self, region: Sequence[ir.Operation]) -> None:
         last = region[-1]
@@ -205,33 +204,32 @@ class _Rewriting:
         for user in users(op.results[0]):
             if self.places.get(user, len(self.places)) > self.places[last]:
                 continue
-            behind = self._views_before(last, user) if user.name == "cuesta.reshape" else None
+            behind = self._views_before(last, user) if Reshape.matches(user) else None
             if behind is None:
                 return None
             found += [user, *behind]
         return found
 
-    def _value(self, x: Value) -> Value:
+    def _value(self, x: ir.Value) -> ir.Value:
         if x not in self.made:
             self.made[x] = self.cut.of(x)
         return self.made[x]
 
-    def _again(self, op: ir.Operation) -> Value:
+    def _again(self, op: ir.Operation) -> ir.Value:
         sizes = shape_of(op.results[0])
         at = self.cut.dim
         kind = types.tensor([*sizes[:at], self.cut.parts, self.cut.rows, *sizes[at + 1 :]], spelling_of(op.results[0]))
-        attributes = dict(op.attributes.items())
-        if op.name in _REDUCTIONS:
-            attributes["dims"] = int_array([d + 1 for d in ints(op.attributes["dims"])])
-        operands = [self._value(x) for x in op.operands]
-        return ir.Operation.create(op.name, results=[kind], operands=operands, attributes=attributes).results[0]
+        again = repeat_op(op, [self._value(x) for x in op.operands], kind)
+        if reduction.row_of(op) is not None:
+            Reduced.dims.put(again, [d + 1 for d in Reduced.dims.of(op)])
+        return again.results[0]
 
-    def _parts(self, op: ir.Operation) -> Value:
+    def _parts(self, op: ir.Operation) -> ir.Value:
         """The partial results, one for each part of the rows; in f32 for narrow floats."""
         x = op.operands[0]
         wide = _B.convert(self._value(x), opmath(spelling_of(x)))
-        return _B.reduce(op.name.removeprefix("cuesta."), wide, [self.cut.dim + 1])
+        return _B.reduce(_JOINED[op.name], wide, [self.cut.dim + 1])
 
-    def _total(self, op: ir.Operation, parts: Value) -> Value:
-        total = _B.reduce(op.name.removeprefix("cuesta."), parts, list(range(len(self.cut.leading))))
+    def _total(self, op: ir.Operation, parts: ir.Value) -> ir.Value:
+        total = _B.reduce(_JOINED[op.name], parts, list(range(len(self.cut.leading))))
         return _B.convert(_B.reshape(total, shape_of(op.results[0])), spelling_of(op.results[0]))

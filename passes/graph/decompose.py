@@ -13,49 +13,66 @@ import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from cuesta._mlir import ir
 from cuesta.dialects import host
+from cuesta.dialects.cuesta import pointwise
+from cuesta.dialects.cuesta.indexing import ScatterOne
+from cuesta.dialects.cuesta.normalisation import (
+    LayerNorm,
+    LayerNormBackward,
+    LogSoftmax,
+    LogSoftmaxBackward,
+    NllLoss,
+    NllLossBackward,
+    Softmax,
+    SoftmaxBackward,
+    SoftmaxGradient,
+)
+from cuesta.dialects.cuesta.random import Dropout
+from cuesta.dialects.cuesta.shape import Constant
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import is_float, opmath, row_major, shape_of, spelling_of
+from cuesta.passes.analysis.match import maker
 from cuesta.passes.infra.graph_rewrite import Rule, erase_dead, is_unused, rewrite_ops
 from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.sizes import Number
 
-Value: TypeAlias = ir.Value
-Values = Sequence[Value | None]
+Values = Sequence[ir.Value | None]
 _B = GraphBuilder()
-_DIVISIONS = tuple(f"cuesta.{name}" for name in ("floor_divide", "trunc_divide", "remainder", "fmod"))
+#: Op → its row.
+_DIVISIONS = {
+    pointwise.OPS[name].OPERATION_NAME: name for name in ("floor_divide", "trunc_divide", "remainder", "fmod")
+}
 
 
-def _wide(*values: Value) -> list[Value]:
+def _wide(*values: ir.Value) -> list[ir.Value]:
     """The values, converted to the type in which arithmetic on them is done."""
     return [_B.convert(v, opmath(spelling_of(v))) for v in values]
 
 
-def _narrow(value: Value, like: Value) -> Value:
+def _narrow(value: ir.Value, like: ir.Value) -> ir.Value:
     return _B.convert(value, spelling_of(like))
 
 
 def softmax(op: ir.Operation) -> Values:
     (x,) = _wide(op.operands[0])
-    dim = [op.attributes["dim"].value]
+    dim, safe = [Softmax.dim.of(op)], Softmax.safe.of(op)
     top = _B.reduce("amax", x, dim, keepdim=True)
     shift = top
-    if op.attributes["safe"].value:
+    if safe:
         # For a row of nothing but -inf, subtract 0, so that its exponentials are zeros and not NaN.
         shift = _B.where(_B.with_number("eq", top, -math.inf), _B.constant(0, spelling_of(x)), top)
     e = _B.pointwise("exp", _B.pointwise("sub", x, shift))
     total = _B.reduce("sum", e, dim, keepdim=True)
-    if op.attributes["safe"].value:
+    if safe:
         total = _B.where(_B.with_number("eq", top, -math.inf), _B.constant(1, spelling_of(x)), total)
     return [_narrow(_B.pointwise("mul", e, _B.pointwise("reciprocal", total)), op.results[0])]
 
 
 def log_softmax(op: ir.Operation) -> Values:
     (x,) = _wide(op.operands[0])
-    dim = [op.attributes["dim"].value]
+    dim = [LogSoftmax.dim.of(op)]
     shifted = _B.pointwise("sub", x, _B.reduce("amax", x, dim, keepdim=True))
     total = _B.reduce("sum", _B.pointwise("exp", shifted), dim, keepdim=True)
     return [_narrow(_B.pointwise("sub", shifted, _B.pointwise("log", total)), op.results[0])]
@@ -63,38 +80,34 @@ def log_softmax(op: ir.Operation) -> Values:
 
 def softmax_backward(op: ir.Operation) -> Values:
     grad, y = _wide(*op.operands)
-    total = _B.reduce("sum", _B.pointwise("mul", grad, y), [op.attributes["dim"].value], keepdim=True)
+    total = _B.reduce("sum", _B.pointwise("mul", grad, y), [SoftmaxGradient.dim.of(op)], keepdim=True)
     return [_narrow(_B.pointwise("mul", y, _B.pointwise("sub", grad, total)), op.results[0])]
 
 
 def log_softmax_backward(op: ir.Operation) -> Values:
     grad, y = _wide(*op.operands)
-    total = _B.reduce("sum", grad, [op.attributes["dim"].value], keepdim=True)
+    total = _B.reduce("sum", grad, [SoftmaxGradient.dim.of(op)], keepdim=True)
     correction = _B.pointwise("mul", _B.pointwise("exp", y), total)
     return [_narrow(_B.pointwise("sub", grad, correction), op.results[0])]
 
 
-def _norm_dims(op: ir.Operation, x: Value) -> list[int]:
+def _last_dims(x: ir.Value, count: int) -> list[int]:
     rank = len(shape_of(x))
-    return list(range(rank - op.attributes["rank"].value, rank))
+    return list(range(rank - count, rank))
 
 
-def _is_constant(value: Value, number: float) -> bool:
-    owner = value.owner
-    return (
-        not isinstance(owner, ir.Block)
-        and owner.name == "cuesta.constant"
-        and owner.attributes["value"].value == number
-    )
+def _is_constant(value: ir.Value, number: float) -> bool:
+    op = maker(value, Constant)
+    return op is not None and Constant.value.of(op) == number
 
 
 def layer_norm(op: ir.Operation) -> Values:
     x, weight, bias = _wide(*op.operands)
-    dims = _norm_dims(op, x)
+    dims = _last_dims(x, LayerNorm.rank.of(op))
     mean = _B.mean(x, dims, keepdim=True)
     centred = _B.pointwise("sub", x, mean)
     var = _B.mean(_B.pointwise("square", centred), dims, keepdim=True)
-    rstd = _B.pointwise("rsqrt", _B.with_number("add", var, op.attributes["eps"].value))
+    rstd = _B.pointwise("rsqrt", _B.with_number("add", var, LayerNorm.eps.of(op)))
     y = _B.pointwise("mul", centred, rstd)
     if not _is_constant(op.operands[1], 1):
         y = _B.pointwise("mul", y, weight)
@@ -105,9 +118,9 @@ def layer_norm(op: ir.Operation) -> Values:
 
 def layer_norm_backward(op: ir.Operation) -> Values:
     grad, x, mean, rstd, weight = _wide(*op.operands)
-    dims = _norm_dims(op, x)
+    dims = _last_dims(x, LayerNormBackward.rank.of(op))
     normalised = _B.pointwise("mul", _B.pointwise("sub", x, mean), rstd)
-    results: list[Value | None] = [None, None, None]
+    results: list[ir.Value | None] = [None, None, None]
     dx, dweight, dbias = op.results
     if not is_unused(dx):
         g = grad if _is_constant(op.operands[4], 1) else _B.pointwise("mul", grad, weight)
@@ -123,15 +136,15 @@ def layer_norm_backward(op: ir.Operation) -> Values:
     return results
 
 
-def _one_hot(op: ir.Operation, target: Value, classes: Number) -> tuple[Value, Value]:
-    """(class == target [N, C], target != ignore_index [N, 1])."""
+def _one_hot(target: ir.Value, classes: Number, ignored: int) -> tuple[ir.Value, ir.Value]:
+    """(class == target [N, C], target != ignored [N, 1])."""
     column = _B.convert(_B.reshape(target, [shape_of(target)[0], 1]), "i64")
     classes_row = _B.ramp(classes)
-    valid = _B.with_number("ne", column, op.attributes["ignore_index"].value)
+    valid = _B.with_number("ne", column, ignored)
     return _B.pointwise("eq", classes_row, column), valid
 
 
-def _check_classes(target: Value, valid: Value, classes: Number) -> None:
+def _check_classes(target: ir.Value, valid: ir.Value, classes: Number) -> None:
     """Makes a target that is no class an error, as in eager; the masked sum alone would count it as 0."""
     column = _B.reshape(_B.convert(target, "i64"), shape_of(valid))
     outside = _B.pointwise("logical_or", _B.with_number("lt", column, 0), _B.with_number("ge", column, classes))
@@ -143,7 +156,7 @@ def _check_classes(target: Value, valid: Value, classes: Number) -> None:
 def nll_loss(op: ir.Operation, checks: bool = True) -> Values:
     (x,) = _wide(op.operands[0])
     samples, classes = shape_of(x)
-    hit, valid = _one_hot(op, op.operands[1], classes)
+    hit, valid = _one_hot(op.operands[1], classes, NllLoss.ignore_index.of(op))
     zero = _B.constant(0, spelling_of(x))
     if checks:
         _check_classes(op.operands[1], valid, classes)
@@ -153,7 +166,7 @@ def nll_loss(op: ir.Operation, checks: bool = True) -> Values:
     each = _B.where(valid, _B.pointwise("neg", picked), zero)
     loss, total = op.results
     count = _B.reduce("sum", _B.convert(valid, spelling_of(x)), [0, 1])
-    reduction = op.attributes["reduction"].value
+    reduction = NllLoss.reduction.of(op)
     if reduction == 0:
         return [_narrow(_B.reshape(each, [samples]), loss), _B.constant(0, spelling_of(total))]
     value = _B.reduce("sum", each, [0, 1])
@@ -165,8 +178,8 @@ def nll_loss(op: ir.Operation, checks: bool = True) -> Values:
 def nll_loss_backward(op: ir.Operation) -> Values:
     grad, total = _wide(op.operands[0], op.operands[2])
     (result,) = op.results
-    hit, valid = _one_hot(op, op.operands[1], shape_of(result)[1])
-    reduction = op.attributes["reduction"].value
+    hit, valid = _one_hot(op.operands[1], shape_of(result)[1], NllLossBackward.ignore_index.of(op))
+    reduction = NllLossBackward.reduction.of(op)
     each = _B.pointwise("neg", grad)
     if reduction == 1:
         each = _B.pointwise("div", each, total)
@@ -179,7 +192,7 @@ def nll_loss_backward(op: ir.Operation) -> Values:
 def scatter_one(op: ir.Operation, checks: bool = True) -> Values:
     """Selects for each element of x: `value` where its position along `dim` is its line's index, else the element."""
     x, index, value = op.operands
-    dim, sizes = op.attributes["dim"].value, shape_of(x)
+    dim, sizes = ScatterOne.dim.of(op), shape_of(x)
     wide = _B.convert(index, "i64")
     if checks:
         outside = _B.pointwise("logical_or", _B.with_number("lt", wide, 0), _B.with_number("ge", wide, sizes[dim]))
@@ -193,11 +206,11 @@ def divide_integers(op: ir.Operation, checks: bool = True) -> Values | None:
     """Divides integers by 1 in place of divisors at which processors trap: 0, which is an error as in eager, and -1, by
     which the lowest number has no quotient. None for floats, for other constant divisors, and without `checks`."""
     x, y = op.operands
-    owner = y.owner
-    known = not isinstance(owner, ir.Block) and owner.name == "cuesta.constant" and owner.attributes["value"].value
-    if is_float(spelling_of(y)) or known not in (False, 0, -1) or not checks:
+    constant = maker(y, Constant)
+    is_harmless = constant is not None and Constant.value.of(constant) not in (0, -1)
+    if is_float(spelling_of(y)) or is_harmless or not checks:
         return None
-    name = op.name.removeprefix("cuesta.")
+    name = _DIVISIONS[op.name]
     is_zero = _B.with_number("eq", y, 0)
     bad = _B.reduce("any", is_zero, list(range(len(shape_of(y)))))
     host.Check.build([bad], message="ZeroDivisionError", raises="RuntimeError")
@@ -213,7 +226,7 @@ def divide_integers(op: ir.Operation, checks: bool = True) -> Values | None:
 
 def dropout(op: ir.Operation) -> Values:
     """Has ATen draw the mask, as ATen's own dropout does; the rest is pointwise."""
-    (x,), p = op.operands, op.attributes["p"].value
+    (x,), p = op.operands, Dropout.p.of(op)
     sizes = shape_of(x)
     like = _B.expand(_B.constant(0, "i1"), sizes)
     (mask,) = _B.aten(
@@ -239,16 +252,16 @@ class Decompose(Pass):
 
     def run(self, module: ir.Module) -> None:
         rules: dict[str, Rule] = {
-            "cuesta.softmax": softmax,
-            "cuesta.log_softmax": log_softmax,
-            "cuesta.softmax_backward": softmax_backward,
-            "cuesta.log_softmax_backward": log_softmax_backward,
-            "cuesta.layer_norm": layer_norm,
-            "cuesta.layer_norm_backward": layer_norm_backward,
-            "cuesta.nll_loss": functools.partial(nll_loss, checks=self.checks),
-            "cuesta.nll_loss_backward": nll_loss_backward,
-            "cuesta.scatter_one": functools.partial(scatter_one, checks=self.checks),
-            "cuesta.dropout": dropout,
+            Softmax.OPERATION_NAME: softmax,
+            LogSoftmax.OPERATION_NAME: log_softmax,
+            SoftmaxBackward.OPERATION_NAME: softmax_backward,
+            LogSoftmaxBackward.OPERATION_NAME: log_softmax_backward,
+            LayerNorm.OPERATION_NAME: layer_norm,
+            LayerNormBackward.OPERATION_NAME: layer_norm_backward,
+            NllLoss.OPERATION_NAME: functools.partial(nll_loss, checks=self.checks),
+            NllLossBackward.OPERATION_NAME: nll_loss_backward,
+            ScatterOne.OPERATION_NAME: functools.partial(scatter_one, checks=self.checks),
+            Dropout.OPERATION_NAME: dropout,
             **dict.fromkeys(_DIVISIONS, functools.partial(divide_integers, checks=self.checks)),
         }
         rewrite_ops(module, rules)

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from cuesta._mlir import func, ir
 from cuesta.dialects import types
-from cuesta.dialects.fields import int_array
+from cuesta.dialects.graph_function import (
+    STRIDES,
+    argument_attributes,
+    result_attributes,
+    set_argument_attributes,
+    set_result_attributes,
+)
 from cuesta.errors import CuestaError
 from cuesta.sizes import Number
 
@@ -16,19 +23,23 @@ def add_strides(function: func.FuncOp) -> None:
 
     Raises CuestaError for a type other than a tensor or memref of known sizes.
     """
-    kinds = ir.FunctionType(function.attributes["function_type"].value)
-    for name, values in (("arg_attrs", kinds.inputs), ("res_attrs", kinds.results)):
-        present = list(function.attributes[name]) if name in function.attributes else [ir.DictAttr.get()] * len(values)
-        if name in function.attributes and all("cuesta.strides" in attrs for attrs in present):
-            continue
-        complete = []
-        for attrs, kind in zip(present, values, strict=True):
-            sizes = known_sizes(kind)
-            if sizes is None:
-                raise CuestaError(f"@{function.name.value} has {kind}: only tensors of known sizes are supported")
-            entries = {"cuesta.strides": int_array(types.row_major(sizes))}
-            complete.append(ir.DictAttr.get(entries | {a.name: a.attr for a in attrs}))
-        function.attributes[name] = ir.ArrayAttr.get(complete)
+    arguments, results = argument_attributes(function), result_attributes(function)
+    set_argument_attributes(function, _with_strides(function, arguments, function.type.inputs))
+    set_result_attributes(function, _with_strides(function, results, function.type.results))
+
+
+def _with_strides(function: func.FuncOp, rows: Sequence[Any], kinds: Sequence[ir.Type]) -> list[Any]:
+    """The attributes of arguments or results of the types `kinds`, with strides where they had none."""
+    if all(STRIDES.name in attributes for attributes in rows):
+        return list(rows)
+    complete = []
+    for attributes, kind in zip(rows, kinds, strict=True):
+        sizes = known_sizes(kind)
+        if sizes is None:
+            raise CuestaError(f"@{function.name.value} has {kind}: only tensors of known sizes are supported")
+        own = {named.name: named.attr for named in attributes}
+        complete.append(STRIDES.entry(types.row_major(sizes)) | own)
+    return complete
 
 
 def known_sizes(kind: ir.Type) -> Sequence[Number] | None:

@@ -16,9 +16,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import TypeAlias
 
 from cuesta._mlir import ir
+from cuesta.dialects.cuesta.reduction import ArgMax, ArgMin, ArgReduction
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import is_float, shape_of, spelling_of
 from cuesta.passes.analysis.memory_order import MemoryOrder
@@ -27,11 +27,10 @@ from cuesta.passes.infra.graph_rewrite import Rule, functions, rewrite_ops
 from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.sizes import Number, Size
 
-Value: TypeAlias = ir.Value
 _B = GraphBuilder()
 
 #: Op → the reduction whose result it gives the position of.
-_EXTREMES = {"cuesta.argmax": "amax", "cuesta.argmin": "amin"}
+_EXTREMES = {ArgMax.OPERATION_NAME: "amax", ArgMin.OPERATION_NAME: "amin"}
 #: The most elements of a part of a long row: as f32 they fill half of L1.
 _PART = 4096
 #: The largest number of each type, which is above any position.
@@ -61,13 +60,13 @@ def _is_along_rows(op: ir.Operation, memory: MemoryOrder) -> bool:
     """Whether the elements that an op compares are adjacent in memory."""
     sizes = shape_of(op.operands[0])
     order = [d for d in memory.order(op.operands[0]) if sizes[d] != 1]
-    return bool(order) and order[-1] == op.attributes["dim"].value
+    return bool(order) and order[-1] == ArgReduction.dim.of(op)
 
 
-def _find(op: ir.Operation, rows: set[ir.Operation]) -> Sequence[Value] | None:
+def _find(op: ir.Operation, rows: set[ir.Operation]) -> Sequence[ir.Value] | None:
     if op not in rows:
         return None
-    (x,), dim = op.operands, op.attributes["dim"].value
+    (x,), dim = op.operands, ArgReduction.dim.of(op)
     sizes = shape_of(x)
     size, extreme = sizes[dim], _EXTREMES[op.name]
     position = _position_type(size)
@@ -81,7 +80,7 @@ def _find(op: ir.Operation, rows: set[ir.Operation]) -> Sequence[Value] | None:
     return [_B.convert(_first(extreme, extremes, dim, _B.pointwise("add", within, starts))[1], "i64")]
 
 
-def _first(name: str, x: Value, dim: int, places: Value) -> tuple[Value, Value]:
+def _first(name: str, x: ir.Value, dim: int, places: ir.Value) -> tuple[ir.Value, ir.Value]:
     """The extreme of each row along `dim`, and the least of the `places` of the elements that are equal to it."""
     sizes = shape_of(x)
     # Without keepdim, as the amax of a maximum with its positions: cse then makes the two one.

@@ -14,9 +14,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from cuesta._mlir import ir
+from cuesta.dialects.cuesta import pointwise
+from cuesta.dialects.cuesta.contraction import Convolution
+from cuesta.dialects.cuesta.pointwise import Convert
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.top_module import target_of
 from cuesta.dialects.types import opmath, shape_of, spelling_of
@@ -25,8 +27,9 @@ from cuesta.passes.infra.graph_rewrite import erase_dead, functions, named, rema
 from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.passes.libraries.convolution_epilogue import epilogue_of, moved_bytes, rebuilt, refusal
 
-Value: TypeAlias = ir.Value
 _B = GraphBuilder()
+#: Op → its row, for the ops that scale and shift.
+_SCALE_OR_SHIFT = {pointwise.OPS[name].OPERATION_NAME: name for name in ("add", "sub", "mul", "div")}
 
 
 @dataclass(frozen=True)
@@ -34,19 +37,19 @@ class _Step:
     """`name` is add, sub, mul or div; `operand` holds one number per channel, or a single number."""
 
     name: str
-    operand: Value
+    operand: ir.Value
 
 
-def _steps(convolution: ir.Operation) -> tuple[Value, list[_Step]]:
+def _steps(convolution: ir.Operation) -> tuple[ir.Value, list[_Step]]:
     """(the last value, in the convolution's type, of the chain of steps behind it; the steps up to this value)."""
     (value,) = convolution.results
-    best: tuple[Value, list[_Step]] = (value, [])
+    best: tuple[ir.Value, list[_Step]] = (value, [])
     steps: list[_Step] = []
     while (user := only_user(value)) is not None:
         step = _step(user, value)
         if step is not None:
             steps.append(step)
-        elif user.name != "cuesta.convert" or wide(user.results[0]) != wide(value):
+        elif not Convert.matches(user) or wide(user.results[0]) != wide(value):
             break
         (value,) = user.results
         if value.type == convolution.results[0].type:
@@ -54,9 +57,9 @@ def _steps(convolution: ir.Operation) -> tuple[Value, list[_Step]]:
     return best
 
 
-def _step(op: ir.Operation, value: Value) -> _Step | None:
-    name = op.name.removeprefix("cuesta.")
-    if name not in ("add", "sub", "mul", "div") or shape_of(op.results[0]) != shape_of(value):
+def _step(op: ir.Operation, value: ir.Value) -> _Step | None:
+    name = _SCALE_OR_SHIFT.get(op.name)
+    if name is None or shape_of(op.results[0]) != shape_of(value):
         return None
     x, y = op.operands
     if x != value and name in ("add", "mul"):
@@ -84,12 +87,12 @@ def _fold(convolution: ir.Operation) -> None:
         replace(last.owner, [_folded(convolution, steps)])
 
 
-def _folded(convolution: ir.Operation, steps: list[_Step]) -> Value:
+def _folded(convolution: ir.Operation, steps: list[_Step]) -> ir.Value:
     """The convolution with the steps folded in; scale and shift are computed in the type that arithmetic is done in."""
     _, weight, *bias = convolution.operands
     kind = opmath(spelling_of(weight))
     channels = shape_of(weight)[0]
-    scale: Value | None = None
+    scale: ir.Value | None = None
     shift = _column(bias[0], kind) if bias else None
     for step in steps:
         number = _column(step.operand, kind)
@@ -108,7 +111,7 @@ def _folded(convolution: ir.Operation, steps: list[_Step]) -> Value:
     return rebuilt(convolution, weight, offset)
 
 
-def _column(value: Value, kind: str) -> Value:
+def _column(value: ir.Value, kind: str) -> ir.Value:
     """One number per channel, or a single number, as a tensor of one dim in type `kind`."""
     return _B.reshape(_B.convert(value, kind), [math.prod(shape_of(value))])
 
@@ -123,6 +126,6 @@ class FoldBatchNorm(Pass):
         with module.context:
             for function in functions(module):
                 for op in list(function.regions[0].blocks[0].operations):
-                    if op.operation.name == "cuesta.convolution":
+                    if Convolution.matches(op.operation):
                         _fold(op.operation)
         erase_dead(module)

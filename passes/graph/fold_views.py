@@ -15,36 +15,33 @@ from collections.abc import Sequence
 
 from cuesta._mlir import ir
 from cuesta.dialects import types
-from cuesta.dialects.fields import ints
+from cuesta.dialects.cuesta.pointwise import Convert
+from cuesta.dialects.cuesta.shape import Copy, Expand, Permute, Reshape, Slice
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import spelling_of
+from cuesta.passes.analysis.match import maker
 from cuesta.passes.infra.graph_rewrite import erase_dead, rewrite_ops
 from cuesta.passes.infra.registry import Pass, register_pass
 
 _B = GraphBuilder()
 
 
-def _producer(value: ir.Value, name: str) -> ir.Operation | None:
-    owner = value.owner
-    return None if isinstance(owner, ir.Block) or owner.name != name else owner
-
-
 def _reshape(op: ir.Operation) -> Sequence[ir.Value] | None:
     x, (result,) = op.operands[0], op.results
     if x.type == result.type:
         return [x]
-    inner = _producer(x, "cuesta.reshape")
+    inner = maker(x, Reshape)
     return [_B.reshape(inner.operands[0], types.shape_of(result))] if inner else None
 
 
 def _permute(op: ir.Operation) -> Sequence[ir.Value] | None:
-    dims = ints(op.attributes["dims"])
+    dims = Permute.dims.of(op)
     if dims == list(range(len(dims))):
         return [op.operands[0]]
-    inner = _producer(op.operands[0], "cuesta.permute")
+    inner = maker(op.operands[0], Permute)
     if inner is None:
         return None
-    order = ints(inner.attributes["dims"])
+    order = Permute.dims.of(inner)
     return [_B.permute(inner.operands[0], [order[d] for d in dims])]
 
 
@@ -56,7 +53,7 @@ def _convert(op: ir.Operation) -> Sequence[ir.Value] | None:
     x, (result,) = op.operands[0], op.results
     if x.type == result.type:
         return [x]
-    inner = _producer(x, "cuesta.convert")
+    inner = maker(x, Convert)
     if inner is None:
         return None
     source, between, target = spelling_of(inner.operands[0]), spelling_of(x), spelling_of(result)
@@ -73,12 +70,12 @@ class FoldViews(Pass):
 
     def run(self, module: ir.Module) -> None:
         rules = {
-            "cuesta.reshape": _reshape,
-            "cuesta.permute": _permute,
-            "cuesta.expand": _expand,
-            "cuesta.convert": _convert,
-            "cuesta.slice": _expand,
-            "cuesta.copy": lambda op: [op.operands[0]],
+            Reshape.OPERATION_NAME: _reshape,
+            Permute.OPERATION_NAME: _permute,
+            Expand.OPERATION_NAME: _expand,
+            Convert.OPERATION_NAME: _convert,
+            Slice.OPERATION_NAME: _expand,
+            Copy.OPERATION_NAME: lambda op: [op.operands[0]],
         }
         rewrite_ops(module, rules)
         erase_dead(module)

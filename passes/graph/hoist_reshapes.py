@@ -16,11 +16,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cuesta._mlir import ir
+from cuesta._mlir import func, ir
 from cuesta.dialects import types
+from cuesta.dialects.clones import repeat_op
 from cuesta.dialects.cuesta import pointwise
+from cuesta.dialects.cuesta.complex_numbers import Complex, Imag, Real
+from cuesta.dialects.cuesta.contraction import MatMul
+from cuesta.dialects.cuesta.dialect import names_of
+from cuesta.dialects.cuesta.pointwise import Convert, Where
+from cuesta.dialects.cuesta.shape import Permute, Reshape
 from cuesta.dialects.graph_builder import GraphBuilder
-from cuesta.dialects.product import PACKED, PRODUCT
 from cuesta.passes.analysis.aliases import returning
 from cuesta.passes.analysis.match import unreshaped
 from cuesta.passes.infra.graph_rewrite import erase_dead, functions, is_unused, users
@@ -29,11 +34,9 @@ from cuesta.sizes import Number, hint
 
 _B = GraphBuilder()
 #: Ops that work element by element.
-POINTWISE = frozenset(f"cuesta.{name}" for name in (*pointwise.BY_NAME, "where", "convert", "real", "imag", "complex"))
-
-
+POINTWISE = names_of(*pointwise.OPS.values(), Where, Convert, Real, Imag, Complex)
 #: Ops that cost no more than an addition: a kernel may as well recompute their result as read it.
-_CHEAP = frozenset(f"cuesta.{row.name}" for row in pointwise.BY_NAME.values() if row.cost <= 1) | {"cuesta.convert"}
+_CHEAP = names_of(Convert, *(pointwise.OPS[row.name] for row in pointwise.ROWS if row.cost <= 1))
 
 
 def _hoistable(op: ir.Operation) -> bool:
@@ -47,7 +50,7 @@ def _hoistable(op: ir.Operation) -> bool:
     if shape == ():
         return False  # its operands are single numbers, which stay as they are
     is_read_beside = any(types.shape_of(x) == shape and len(users(x)) > 1 for x in owner.operands)
-    if is_read_beside and all(user.name == "func.return" for user in users(op.results[0])):
+    if is_read_beside and all(user.name == func.ReturnOp.OPERATION_NAME for user in users(op.results[0])):
         return False
     return all(types.shape_of(x) in (shape, ()) for x in owner.operands)
 
@@ -113,12 +116,7 @@ def _hoist(op: ir.Operation) -> list[ir.Value]:
             sizes = reshaped_operand(types.shape_of(x), shape, target)
             assert sizes is not None
             operands.append(x if types.shape_of(x) == () else reshaped(x, sizes))
-        new = ir.Operation.create(
-            producer.name,
-            results=[op.results[0].type],
-            operands=operands,
-            attributes=dict(producer.attributes.items()),
-        )
+        new = repeat_op(producer, operands, op.results[0].type)
     op.results[0].replace_all_uses_with(new.results[0])
     op.erase()
     sources = [x for x in producer.operands if types.shape_of(x) != ()]
@@ -140,9 +138,10 @@ def behind_products(ops: Sequence[ir.Operation]) -> dict[ir.Value, bool]:
     stays below them; after a product of packed panels every reshape does, as call-libraries has moved it there."""
     found: dict[ir.Value, bool] = {}
     for op in ops:
-        of = [found[x] for x in op.operands if x in found] if op.name in (*POINTWISE, "cuesta.permute") else []
-        if PRODUCT in op.attributes:
-            found[op.results[0]] = PACKED in op.attributes
+        follows = op.name in POINTWISE or Permute.matches(op)
+        of = [found[x] for x in op.operands if x in found] if follows else []
+        if MatMul.product.is_on(op):
+            found[op.results[0]] = MatMul.packed.is_on(op)
         elif of and (op.name in POINTWISE or any(of)):
             found.update(dict.fromkeys(op.results, any(of)))
     return found
@@ -162,7 +161,7 @@ class HoistReshapes(Pass):
                 # Bottom up: a reshape that moved may move again past the op before.
                 pending = [o.operation for o in function.regions[0].blocks[0].operations]
                 behind = behind_products(pending)
-                pending = [o for o in reversed(pending) if o.name == "cuesta.reshape"]
+                pending = [o for o in reversed(pending) if Reshape.matches(o)]
                 while pending:
                     op = pending.pop(0)
                     if is_unused(op.results[0]):
@@ -174,5 +173,5 @@ class HoistReshapes(Pass):
                     if not (_hoistable(op) or (self.repeat and _repeatable(op))):
                         continue
                     for source in _hoist(op):
-                        pending[:0] = [u for u in users(source) if u.name == "cuesta.reshape" and u not in pending]
+                        pending[:0] = [u for u in users(source) if Reshape.matches(u) and u not in pending]
         erase_dead(module)

@@ -11,16 +11,15 @@ of the time.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
 
 from cuesta._mlir import ir
+from cuesta.dialects.cuesta.shape import Cat
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import byte_count, shape_of
 from cuesta.passes.form_kernels.placement.concatenation import is_inner, operands_of
 from cuesta.passes.infra.graph_rewrite import erase_dead, rewrite_ops
 from cuesta.passes.infra.registry import Pass, register_pass
 
-Value: TypeAlias = ir.Value
 _B = GraphBuilder()
 
 #: The most parts: up to so many vectors are interleaved well.
@@ -34,13 +33,13 @@ class InterleaveParts(Pass):
     """Rewrites stacks along the last dim as selects."""
 
     def run(self, module: ir.Module) -> None:
-        rewrite_ops(module, {"cuesta.cat": _interleave})
+        rewrite_ops(module, {Cat.OPERATION_NAME: _interleave})
         erase_dead(module)
 
 
-def _interleave(op: ir.Operation) -> Sequence[Value] | None:
+def _interleave(op: ir.Operation) -> Sequence[ir.Value] | None:
     (result,) = op.results
-    sizes, dim = shape_of(result), op.attributes["dim"].value
+    sizes, dim = shape_of(result), Cat.dim.of(op)
     if is_inner(op) or dim != len(sizes) - 1 or byte_count(result) < _LITTLE:
         return None
     parts = operands_of(op)

@@ -14,21 +14,20 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import TypeAlias
 
 from cuesta._mlir import ir
+from cuesta.dialects.cuesta import pointwise
 from cuesta.dialects.cuesta.contraction import MatMul
-from cuesta.dialects.fields import ints
+from cuesta.dialects.cuesta.shape import Permute
 from cuesta.dialects.graph_builder import GraphBuilder
-from cuesta.dialects.product import PRECISION
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.passes.analysis.match import maker, only_user
 from cuesta.passes.infra.graph_rewrite import erase_dead, functions, replace
 from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.sizes import estimate
 
-Value: TypeAlias = ir.Value
 _B = GraphBuilder()
+_ADD = pointwise.OPS["add"]
 
 
 @register_pass("join-products")
@@ -40,7 +39,7 @@ class JoinProducts(Pass):
             for function in functions(module):
                 for view in list(function.regions[0].blocks[0].operations):
                     op = view.operation
-                    if op.name == "cuesta.add" and _is_plain(op) and not _is_term(op):
+                    if _ADD.matches(op) and _is_plain(op) and not _is_term(op):
                         _join(op)
         erase_dead(module)
 
@@ -50,7 +49,7 @@ def _join(root: ir.Operation) -> None:
     terms = _terms(root)
     alike = defaultdict(list)
     for term in terms:
-        if (product := maker(term, "mm")) is not None and only_user(term) is not None:
+        if (product := maker(term, MatMul)) is not None and only_user(term) is not None:
             alike[_kind(product)].append(term)
     groups = [group for group in alike.values() if _is_worth_it(group)]
     if not groups:
@@ -63,13 +62,13 @@ def _join(root: ir.Operation) -> None:
     replace(root, [total])
 
 
-def _terms(root: ir.Operation) -> list[Value]:
+def _terms(root: ir.Operation) -> list[ir.Value]:
     """The terms of a sum of sums, in order."""
-    found: list[Value] = []
+    found: list[ir.Value] = []
     pending = list(root.operands)[::-1]
     while pending:
         value = pending.pop()
-        inner = maker(value, "add")
+        inner = maker(value, _ADD)
         if inner is not None and _is_plain(inner) and _is_term(inner):
             pending += list(inner.operands)[::-1]
         else:
@@ -85,35 +84,34 @@ def _is_plain(op: ir.Operation) -> bool:
 def _is_term(op: ir.Operation) -> bool:
     """Whether the only user of a sum is another sum."""
     user = only_user(op.results[0])
-    return user is not None and user.name == "cuesta.add" and _is_plain(user)
+    return user is not None and _ADD.matches(user) and _is_plain(user)
 
 
 def _kind(product: ir.Operation) -> tuple[object, ...]:
     """The key that products to be joined have in common. Their sizes but for K are those of the sum."""
-    precision = product.attributes[PRECISION].value if PRECISION in product.attributes else ""
-    return precision, len(shape_of(product.results[0])), spelling_of(product.operands[0])
+    return MatMul.precision.find(product), len(shape_of(product.results[0])), spelling_of(product.operands[0])
 
 
-def _is_worth_it(products: Sequence[Value]) -> bool:
+def _is_worth_it(products: Sequence[ir.Value]) -> bool:
     """Whether copies of the factors have fewer elements than the results that are no longer written."""
     factors = sum(estimate(shape_of(x)) for product in products for x in product.owner.operands)
     return factors < (len(products) - 1) * estimate(shape_of(products[0])) and len(shape_of(products[0])) == 2
 
 
-def _product_of(products: Sequence[Value]) -> Value:
+def _product_of(products: Sequence[ir.Value]) -> ir.Value:
     """The sum of `products`, as one product."""
     a = _cat([product.owner.operands[0] for product in products], 1)
     b = _cat([product.owner.operands[1] for product in products], 0)
     joined = MatMul(a, b, products[0].type)
-    first = products[0].owner.operation
-    if PRECISION in first.attributes:
-        joined.operation.attributes[PRECISION] = first.attributes[PRECISION]
+    precision = MatMul.precision.find(products[0].owner)
+    if precision is not None:
+        MatMul.precision.put(joined, precision)
     return joined.result
 
 
-def _cat(values: Sequence[Value], dim: int) -> Value:
+def _cat(values: Sequence[ir.Value], dim: int) -> ir.Value:
     """Concatenates operands. If all of them are transposes, concatenates their sources and transposes once."""
-    permutes = [maker(value, "permute") for value in values]
-    if not all(op is not None and ints(op.attributes["dims"]) == [1, 0] for op in permutes):
+    permutes = [maker(value, Permute) for value in values]
+    if not all(op is not None and Permute.dims.of(op) == [1, 0] for op in permutes):
         return _B.cat(values, dim)
     return _B.permute(_B.cat([op.operands[0] for op in permutes if op is not None], 1 - dim), [1, 0])

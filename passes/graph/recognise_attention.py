@@ -19,11 +19,16 @@ import torch
 
 from cuesta._mlir import ir
 from cuesta.dialects import types
-from cuesta.dialects.cuesta import attention
-from cuesta.dialects.cuesta.pointwise import broadcast_shape
+from cuesta.dialects.cuesta import attention, pointwise
+from cuesta.dialects.cuesta.contraction import AddMatMul, MatMul
+from cuesta.dialects.cuesta.normalisation import Softmax
+from cuesta.dialects.cuesta.pointwise import Convert, Where, broadcast_shape
+from cuesta.dialects.cuesta.shape import Constant, Reshape
+from cuesta.dialects.cuesta.traced_strides import OPERAND_STRIDES, RESULT_STRIDES
 from cuesta.dialects.cuesta.views import SELECTS_ELEMENTS
-from cuesta.dialects.fields import float_attr, int_array, int_attr
+from cuesta.dialects.fields import float_attr, int_attr
 from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.top_module import TARGET
 from cuesta.dialects.types import row_major, shape_of, spelling_of
 from cuesta.passes.analysis.layout import is_dense
 from cuesta.passes.analysis.match import maker, multiple, number, only_user, wide
@@ -33,6 +38,7 @@ from cuesta.passes.libraries.attention_operands import heads_of, strides_for, tr
 from cuesta.sizes import Number, estimate, hint
 
 _B = GraphBuilder()
+_ADD = pointwise.OPS["add"]
 #: With fewer columns than a vector has lanes, the kernel's maximum ignores NaN.
 _COLUMNS = 16
 #: A fill at most this low may become the addition of the lowest number: even where it fills a row, the result is equal.
@@ -59,16 +65,16 @@ def _scores(x: ir.Value) -> _Scores | None:
             return None
         if (scaled := multiple(x)) is not None:
             factor, x = factor * scaled[0], scaled[1]
-        elif op.name == "cuesta.convert":
+        elif Convert.matches(op):
             if wide(x) == x:
                 return None
             x = op.operands[0]
-        elif op.name == "cuesta.reshape" and shape_of(op.operands[0])[-2:] == shape[-2:]:
+        elif Reshape.matches(op) and shape_of(op.operands[0])[-2:] == shape[-2:]:
             x = op.operands[0]
-        elif op.name == "cuesta.mm":
+        elif MatMul.matches(op):
             return _Scores(op, factor, masks[::-1])
-        elif op.name == "cuesta.addmm":
-            beta, alpha = op.attributes["beta"].value, op.attributes["alpha"].value
+        elif AddMatMul.matches(op):
+            beta, alpha = AddMatMul.beta.of(op), AddMatMul.alpha.of(op)
             if beta != 0:
                 masks.append(("add", op.operands[0], factor * beta, True))
             return _Scores(op, factor * alpha, masks[::-1])
@@ -82,12 +88,12 @@ def _scores(x: ir.Value) -> _Scores | None:
 
 def _mask(op: ir.Operation, factor: float) -> tuple[ir.Value, tuple[str, ir.Value, float, bool]] | None:
     """(scores, mask) where `op` applies a mask to scores, else None; `factor` is applied to the op's result."""
-    if op.name == "cuesta.add":
+    if _ADD.matches(op):
         x, y = op.operands
         if not _leads_to_product(x):
             x, y = y, x
         return (x, ("add", y, factor, True)) if shape_of(x) == shape_of(op.results[0]) else None
-    if op.name != "cuesta.where":
+    if not Where.matches(op):
         return None
     condition, x, y = op.operands
     keeps = number(x) is None
@@ -99,12 +105,12 @@ def _mask(op: ir.Operation, factor: float) -> tuple[ir.Value, tuple[str, ir.Valu
 
 def _leads_to_product(value: ir.Value) -> bool:
     """Whether the first op above `value` that does more than scale, mask or view is a product."""
-    while (op := maker(value)) is not None and op.name not in ("cuesta.mm", "cuesta.addmm"):
+    while (op := maker(value)) is not None and not (MatMul.matches(op) or AddMatMul.matches(op)):
         if (scaled := multiple(value)) is not None:
             value = scaled[1]
-        elif op.name in ("cuesta.convert", "cuesta.reshape", "cuesta.add"):
+        elif Convert.matches(op) or Reshape.matches(op) or _ADD.matches(op):
             value = op.operands[0]
-        elif op.name == "cuesta.where":
+        elif Where.matches(op):
             value = op.operands[1] if number(op.operands[1]) is None else op.operands[2]
         else:
             return False
@@ -114,13 +120,13 @@ def _leads_to_product(value: ir.Value) -> bool:
 def _product_of(probabilities: ir.Value) -> ir.Operation | None:
     """The product that is the only user of a softmax's result and takes it as its first operand, else None."""
     while (op := only_user(probabilities)) is not None:
-        if op.name == "cuesta.mm":
+        if MatMul.matches(op):
             return op if op.operands[0] == probabilities else None
         if len(op.results) != 1:
             return None
         result = op.results[0]
-        keeps_rows = op.name == "cuesta.reshape" and shape_of(result)[-2:] == shape_of(probabilities)[-2:]
-        if not keeps_rows and (op.name != "cuesta.convert" or wide(result) != wide(probabilities)):
+        keeps_rows = Reshape.matches(op) and shape_of(result)[-2:] == shape_of(probabilities)[-2:]
+        if not keeps_rows and (not Convert.matches(op) or wide(result) != wide(probabilities)):
             return None
         probabilities = result
     return None
@@ -131,11 +137,11 @@ def _finite(value: ir.Value) -> bool:
     op = maker(value)
     if op is None:
         return False
-    if op.name == "cuesta.constant":
-        return op.attributes["value"].value > -math.inf
-    if op.name == "cuesta.where":
+    if Constant.matches(op):
+        return Constant.value.of(op) > -math.inf
+    if Where.matches(op):
         return all(_finite(x) for x in list(op.operands)[1:])
-    if op.name == "cuesta.convert":
+    if Convert.matches(op):
         # Only a conversion that widens cannot turn the lowest number into -inf.
         widens = types.byte_size(spelling_of(value)) >= types.byte_size(spelling_of(op.operands[0]))
         return widens and _finite(op.operands[0])
@@ -195,7 +201,7 @@ def _attention(softmax: ir.Operation, least: int) -> bool:
     """Rewrites the attention around a softmax; False where there is none."""
     (x,), shape = softmax.operands, shape_of(softmax.operands[0])
     second = _product_of(softmax.results[0])
-    if second is None or not 2 <= len(shape) <= 4 or softmax.attributes["dim"].value != len(shape) - 1:
+    if second is None or not 2 <= len(shape) <= 4 or Softmax.dim.of(softmax) != len(shape) - 1:
         return False
     found = _scores(x)
     if found is None or hint(shape[-1]) < _COLUMNS:
@@ -220,7 +226,7 @@ def _attention(softmax: ir.Operation, least: int) -> bool:
             return True
         factor, q = _unscaled(q)
         scale = found.scale * factor
-        output = _build(q, new_k, new_v, mask, scale, empty_rows and not softmax.attributes["safe"].value)
+        output = _build(q, new_k, new_v, mask, scale, empty_rows and not Softmax.safe.of(softmax))
         result = _B.reshape(output, shape_of(second.results[0]))
     replace(second, [result])
     return True
@@ -230,7 +236,7 @@ def _unscaled(q: ir.Value) -> tuple[float, ir.Value]:
     """(factor, x) where q is `factor` times x, or a reshape of that."""
     if (scaled := multiple(q)) is not None:
         return scaled
-    op = maker(q, "reshape")
+    op = maker(q, Reshape)
     if op is not None and (scaled := multiple(op.operands[0])) is not None:
         return scaled[0], _B.reshape(scaled[1], shape_of(q))
     return 1.0, q
@@ -253,12 +259,11 @@ def _build(q: ir.Value, k: ir.Value, v: ir.Value, mask: ir.Value | None, scale: 
     (batch, heads, rows, _), kind = shape_of(q), spelling_of(q)
     statistics = types.tensor([batch, heads, rows], types.opmath(kind))
     op = attention.Attention(q, k, v, mask, float_attr(scale), int_attr(0), q.type, statistics).operation
-    operands = [strides_for(x) for x in op.operands]
+    operands = [list(strides_for(x)) for x in op.operands]
     # The layout that torch.empty_like gives for q.
     like_q = operands[0] if is_dense(shape_of(q), operands[0]) else row_major(shape_of(q))
-    op.attributes["operand_strides"] = ir.ArrayAttr.get([int_array(s) for s in operands])
-    results = [int_array(like_q), int_array([heads * rows, 1, heads])]
-    op.attributes["result_strides"] = ir.ArrayAttr.get(results)
+    OPERAND_STRIDES.put(op, operands)
+    RESULT_STRIDES.put(op, [like_q, [heads * rows, 1, heads]])
     output, logsumexp = op.results
     wrong = []
     if empty_rows and mask is not None:
@@ -276,7 +281,7 @@ def _build(q: ir.Value, k: ir.Value, v: ir.Value, mask: ir.Value | None, scale: 
 def _leave_apart(softmax: ir.Operation) -> None:
     """Remarks on a softmax between two products that is no attention, as its result is used elsewhere as well."""
     (probabilities,) = softmax.results
-    products = [u for u in _users_through_views(probabilities) if u.name == "cuesta.mm"]
+    products = [u for u in _users_through_views(probabilities) if MatMul.matches(u)]
     if len(users(probabilities)) > 1 and products and _leads_to_product(softmax.operands[0]):
         bytes_kept = types.byte_count(probabilities)
         remark(softmax, products[0], "no attention: the probabilities are used elsewhere too", bytes_kept)
@@ -285,7 +290,7 @@ def _leave_apart(softmax: ir.Operation) -> None:
 def _users_through_views(value: ir.Value) -> list[ir.Operation]:
     found = []
     for user in users(value):
-        passes_on = user.name in SELECTS_ELEMENTS or user.name == "cuesta.convert"
+        passes_on = user.name in SELECTS_ELEMENTS or Convert.matches(user)
         found += _users_through_views(user.results[0]) if passes_on else [user]
     return found
 
@@ -300,12 +305,12 @@ class RecogniseAttention(Pass):
     least: int = 1 << 24
 
     def run(self, module: ir.Module) -> None:
-        if "cuesta.target" in module.operation.attributes:
+        if TARGET.is_on(module.operation):
             return  # not the CPU: this pass relies on how ATen's CPU kernel behaves
         tried = False
         for function in functions(module):
             for op in list(function.regions[0].blocks[0].operations):
-                if op.operation.name != "cuesta.softmax":
+                if not Softmax.matches(op.operation):
                     continue
                 if _attention(op.operation, self.least):
                     tried = True

@@ -18,6 +18,9 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from cuesta._mlir import ir
+from cuesta.dialects.cuesta import pointwise
+from cuesta.dialects.cuesta.dialect import names_of
+from cuesta.dialects.cuesta.pointwise import Convert
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.passes.analysis.match import maker, number, only_user, wide
@@ -28,9 +31,10 @@ from cuesta.passes.infra.registry import Pass, register_pass
 Polynomial: TypeAlias = dict[tuple[int, int], float]
 
 _B = GraphBuilder()
+#: Erf or tanh → the gelu that it is in, and the polynomial of its operand.
 _ARGUMENTS: dict[str, tuple[str, Polynomial]] = {
-    "cuesta.erf": ("gelu", {(1, 0): math.sqrt(0.5)}),
-    "cuesta.tanh": (
+    pointwise.OPS["erf"].OPERATION_NAME: ("gelu", {(1, 0): math.sqrt(0.5)}),
+    pointwise.OPS["tanh"].OPERATION_NAME: (
         "gelu_tanh",
         {(1, 0): math.sqrt(2 / math.pi), (3, 0): math.sqrt(2 / math.pi) * 0.044715},
     ),
@@ -38,7 +42,9 @@ _ARGUMENTS: dict[str, tuple[str, Polynomial]] = {
 _X: Polynomial = {(1, 0): 1.0}
 _T: Polynomial = {(0, 1): 1.0}
 _RESULT: Polynomial = {(1, 0): 0.5, (1, 1): 0.5}
-_ARITHMETIC = frozenset(f"cuesta.{name}" for name in ("add", "sub", "mul", "div", "square", "neg", "pow", "convert"))
+_ADD, _SUB, _MUL, _DIV = (pointwise.OPS[name] for name in ("add", "sub", "mul", "div"))
+_SQUARE, _NEG, _POW = (pointwise.OPS[name] for name in ("square", "neg", "pow"))
+_ARITHMETIC = names_of(_ADD, _SUB, _MUL, _DIV, _SQUARE, _NEG, _POW, Convert)
 #: How far a coefficient may be off, relative to its value: the rounding of the type.
 _TOLERANCE = {"f64": 1e-14, "f32": 5e-7, "bf16": 1e-4, "f16": 1e-4}
 #: Ops between the erf or tanh and the result, and values above an argument, in the longest spelling.
@@ -61,31 +67,34 @@ class _Reader:
         op = maker(value)
         if op is None or op.name not in _ARITHMETIC or depth > _STEPS + 2:
             return None
-        if op.name == "cuesta.convert" and wide(value) == value:
+        if Convert.matches(op) and wide(value) == value:
             return None
         if wide(value) not in self.variables or self.variables[wide(value)] != _X:
             self.ops.add(op)  # x itself in another type may have other users
-        if op.name == "cuesta.convert":
+        if Convert.matches(op):
             return self.read(op.operands[0], depth)
         first = self.read(op.operands[0], depth + 1)
         if first is None:
             return None
-        if op.name in ("cuesta.square", "cuesta.neg"):
-            return _product(first, first if op.name == "cuesta.square" else {(0, 0): -1.0})
+        if _SQUARE.matches(op):
+            return _product(first, first)
+        if _NEG.matches(op):
+            return _product(first, {(0, 0): -1.0})
         second = self.read(op.operands[1], depth + 1)
-        return None if second is None else _combine(op.name, first, second)
+        return None if second is None else _combine(op, first, second)
 
 
-def _combine(name: str, a: Polynomial, b: Polynomial) -> Polynomial | None:
-    if name in ("cuesta.add", "cuesta.sub"):
-        sign = 1.0 if name == "cuesta.add" else -1.0
+def _combine(op: ir.Operation, a: Polynomial, b: Polynomial) -> Polynomial | None:
+    """What an op with the operands a and b computes; None if that is no polynomial, or no term of gelu's."""
+    if _ADD.matches(op) or _SUB.matches(op):
+        sign = 1.0 if _ADD.matches(op) else -1.0
         return {p: a.get(p, 0.0) + sign * b.get(p, 0.0) for p in {*a, *b}}
-    if name == "cuesta.mul":
+    if _MUL.matches(op):
         return _product(a, b)
     if set(b) != {(0, 0)}:
         return None
     constant = b[0, 0]
-    if name == "cuesta.div":
+    if _DIV.matches(op):
         return _product(a, {(0, 0): 1 / constant}) if constant else None
     return _product(a, _product(a, a)) if constant == 3 else None
 

@@ -15,8 +15,11 @@ from dataclasses import dataclass, field
 
 from cuesta._mlir import ir
 from cuesta.dialects import types
-from cuesta.dialects.cuesta import normalisation
-from cuesta.dialects.fields import float_attr, int_attr, ints
+from cuesta.dialects.cuesta import normalisation, pointwise, reduction
+from cuesta.dialects.cuesta.dialect import Operation
+from cuesta.dialects.cuesta.pointwise import Convert
+from cuesta.dialects.cuesta.reduction import Reduced
+from cuesta.dialects.fields import float_attr, int_attr
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import opmath, shape_of, spelling_of
 from cuesta.passes.analysis.match import maker, multiple, number, only_user, wide
@@ -25,6 +28,8 @@ from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.sizes import Number
 
 _B = GraphBuilder()
+_ADD, _SUB, _MUL, _DIV = (pointwise.OPS[name] for name in ("add", "sub", "mul", "div"))
+_SQUARE, _SQRT, _RSQRT = (pointwise.OPS[name] for name in ("square", "sqrt", "rsqrt"))
 
 
 @dataclass
@@ -33,27 +38,27 @@ class _Reader:
 
     ops: set[ir.Operation] = field(default_factory=set)
 
-    def above(self, value: ir.Value, *names: str) -> ir.Operation | None:
-        """The op that produces `value`, above conversions, if it has one of these names; else None."""
+    def above(self, value: ir.Value, *kinds: type[Operation]) -> ir.Operation | None:
+        """The op that produces `value`, above conversions, if it is of one of these classes; else None."""
         source = wide(value)
         while value != source and (op := maker(value)) is not None:
             self.ops.add(op)
             value = op.operands[0]
         op = maker(source)
-        if op is None or op.name.removeprefix("cuesta.") not in names:
+        if op is None or not any(kind.matches(op) for kind in kinds):
             return None
         self.ops.add(op)
         return op
 
     def mean(self, value: ir.Value) -> tuple[ir.Value, int] | None:
         """(x, r) where `value` is the mean of x over its last r dims, with keepdim."""
-        if self.above(value, "div", "mul") is None:
+        if self.above(value, _DIV, _MUL) is None:
             return None
         scaled = multiple(wide(value))
-        total = None if scaled is None else self.above(scaled[1], "sum")
-        if scaled is None or total is None or not total.attributes["keepdim"].value:
+        total = None if scaled is None else self.above(scaled[1], reduction.OPS["sum"])
+        if scaled is None or total is None or not Reduced.keepdim.of(total):
             return None
-        x, dims = total.operands[0], ints(total.attributes["dims"])
+        x, dims = total.operands[0], Reduced.dims.of(total)
         sizes = shape_of(x)
         if dims != list(range(len(sizes) - len(dims), len(sizes))):
             return None
@@ -63,7 +68,7 @@ class _Reader:
 
     def centred(self, value: ir.Value) -> tuple[ir.Value, int] | None:
         """(x, r) where `value` is x minus its mean over its last r dims."""
-        op = self.above(value, "sub")
+        op = self.above(value, _SUB)
         found = None if op is None else self.mean(op.operands[1])
         if op is None or found is None or wide(found[0]) != wide(op.operands[0]):
             return None
@@ -72,8 +77,8 @@ class _Reader:
     def variance(self, value: ir.Value) -> tuple[ir.Value, int] | None:
         """(x, r) where `value` is the biased variance (no correction) of x over its last r dims."""
         found = self.mean(value)
-        square = None if found is None else self.above(found[0], "square", "mul")
-        if found is None or square is None or (square.name == "cuesta.mul" and len(set(square.operands)) > 1):
+        square = None if found is None else self.above(found[0], _SQUARE, _MUL)
+        if found is None or square is None or (_MUL.matches(square) and len(set(square.operands)) > 1):
             return None
         inner = self.centred(square.operands[0])
         return inner if inner is not None and inner[1] == found[1] else None
@@ -81,7 +86,7 @@ class _Reader:
 
 def _with_eps(value: ir.Value, reader: _Reader) -> tuple[ir.Value, float] | None:
     """(variance, eps) where `value` is their sum."""
-    op = reader.above(value, "add")
+    op = reader.above(value, _ADD)
     if op is None:
         return None
     x, y = op.operands
@@ -98,15 +103,15 @@ def _norm(root: ir.Operation) -> bool:
     found = None if under is None else reader.variance(under[0])
     (scale,) = root.results
     user = only_user(scale)
-    while user is not None and user.name == "cuesta.convert" and wide(user.results[0]) != user.results[0]:
+    while user is not None and Convert.matches(user) and wide(user.results[0]) != user.results[0]:
         reader.ops.add(user)
         (scale,) = user.results
         user = only_user(scale)
-    wanted = "cuesta.mul" if root.name == "cuesta.rsqrt" else "cuesta.div"
-    if under is None or found is None or user is None or user.name != wanted:
+    wanted = _MUL if _RSQRT.matches(root) else _DIV
+    if under is None or found is None or user is None or not wanted.matches(user):
         return False
     x, y = user.operands
-    if wanted == "cuesta.mul" and x == scale:
+    if wanted is _MUL and x == scale:
         x, y = y, x
     centred = reader.centred(x)
     if y != scale or centred is None or (wide(centred[0]), centred[1]) != (wide(found[0]), found[1]):
@@ -125,8 +130,8 @@ def _replace(last: ir.Operation, x: ir.Value, rank: int, eps: float) -> None:
     normalised = sizes[len(sizes) - rank :]
     weight = bias = None
     if opmath(kind) == kind:  # a narrow type rounds before each of the two
-        last, weight = _parameter(last, "cuesta.mul", normalised, sizes)
-        last, bias = _parameter(last, "cuesta.add", normalised, sizes)
+        last, weight = _parameter(last, _MUL, normalised, sizes)
+        last, bias = _parameter(last, _ADD, normalised, sizes)
     with ir.InsertionPoint(last), named("layer_norm", last):
         weight = _B.constant(1, kind, normalised) if weight is None else _B.reshape(weight, normalised)
         bias = _B.constant(0, kind, normalised) if bias is None else _B.reshape(bias, normalised)
@@ -138,12 +143,12 @@ def _replace(last: ir.Operation, x: ir.Value, rank: int, eps: float) -> None:
 
 
 def _parameter(
-    last: ir.Operation, name: str, normalised: tuple[Number, ...], sizes: tuple[Number, ...]
+    last: ir.Operation, kind: type[Operation], normalised: tuple[Number, ...], sizes: tuple[Number, ...]
 ) -> tuple[ir.Operation, ir.Value | None]:
     """(the op after `last` that applies a parameter of the normalised shape, the parameter), or (last, None)."""
     (value,) = last.results
     user = only_user(value)
-    if user is None or user.name != name or shape_of(user.results[0]) != sizes:
+    if user is None or not kind.matches(user) or shape_of(user.results[0]) != sizes:
         return last, None
     x, y = user.operands
     parameter = y if x == value else x
@@ -160,7 +165,7 @@ class RecogniseLayerNorm(Pass):
         changed = False
         for function in functions(module):
             for op in list(function.regions[0].blocks[0].operations):
-                if op.operation.name in ("cuesta.sqrt", "cuesta.rsqrt"):
+                if _SQRT.matches(op.operation) or _RSQRT.matches(op.operation):
                     changed = _norm(op.operation) or changed
         if changed:
             erase_dead(module)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from cuesta._mlir import ir
 from cuesta.dialects.cuesta import reduction
-from cuesta.dialects.fields import ints
+from cuesta.dialects.cuesta.reduction import Reduced
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import opmath, shape_of, spelling_of
 from cuesta.passes.analysis.memory_order import MemoryOrder
@@ -21,7 +21,6 @@ from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.sizes import Size, estimate
 
 _B = GraphBuilder()
-_REDUCTIONS = frozenset(f"cuesta.{name}" for name in reduction.BY_NAME)
 
 #: The most elements of a reduced contiguous run that is too short to fill vectors by itself.
 _SHORT = 32
@@ -38,15 +37,17 @@ class ReduceOuterFirst(Pass):
         for function in functions(module):
             for view in function.regions[0].blocks[0].operations:
                 op = view.operation
-                if op.name in _REDUCTIONS and (outer := _outer_dims(op, memory)):
+                if op.name in reduction.BY_OP_NAME and (outer := _outer_dims(op, memory)):
                     found[op] = outer
-        rewrite_ops(module, dict.fromkeys(_REDUCTIONS, lambda op: [_apart(op, found[op])] if op in found else None))
+        rewrite_ops(
+            module, dict.fromkeys(reduction.BY_OP_NAME, lambda op: [_apart(op, found[op])] if op in found else None)
+        )
 
 
 def _outer_dims(op: ir.Operation, memory: MemoryOrder) -> list[int]:
     """The reduced dims that are slower in memory than a kept dim, where the dims faster than that are reduced and a
     short run; else none."""
-    (x,), dims = op.operands, ints(op.attributes["dims"])
+    (x,), dims = op.operands, Reduced.dims.of(op)
     sizes = shape_of(x)
     if any(isinstance(n, Size) for n in sizes):
         return []
@@ -61,7 +62,7 @@ def _outer_dims(op: ir.Operation, memory: MemoryOrder) -> list[int]:
 
 def _apart(op: ir.Operation, outer: list[int]) -> ir.Value:
     (x,), (result,) = op.operands, op.results
-    name = op.name.removeprefix("cuesta.")
-    inner = [d for d in ints(op.attributes["dims"]) if d not in outer]
+    name = reduction.BY_OP_NAME[op.name].name
+    inner = [d for d in Reduced.dims.of(op) if d not in outer]
     some = _B.reduce(name, _B.convert(x, opmath(spelling_of(x))), outer, keepdim=True)
     return _B.convert(_B.reshape(_B.reduce(name, some, inner), shape_of(result)), spelling_of(result))

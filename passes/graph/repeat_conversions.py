@@ -15,7 +15,8 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cuesta._mlir import ir
+from cuesta._mlir import func, ir
+from cuesta.dialects.cuesta.pointwise import Convert
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import byte_count, byte_size, spelling_of
 from cuesta.passes.analysis.aliases import returning
@@ -34,7 +35,7 @@ class RepeatConversions(Pass):
     small: int = 1 << 16
 
     def run(self, module: ir.Module) -> None:
-        rewrite_ops(module, {"cuesta.convert": self._repeat})
+        rewrite_ops(module, {Convert.OPERATION_NAME: self._repeat})
 
     def _repeat(self, op: ir.Operation) -> Sequence[ir.Value] | None:
         (source,), (result,) = op.operands, op.results
@@ -48,7 +49,8 @@ class RepeatConversions(Pass):
         # A value's uses are not in program order.
         first = functools.reduce(lambda a, b: b if b.is_before_in_block(a) else a, readers)
         for reader in readers:
-            if reader == first or reader.name == "func.return" or (len(results) > 1 and reader in results):
+            is_returning = reader.name == func.ReturnOp.OPERATION_NAME or (len(results) > 1 and reader in results)
+            if reader == first or is_returning:
                 continue
             with ir.InsertionPoint(reader), op.location:
                 own = _B.convert(source, spelling_of(result))

@@ -13,21 +13,22 @@ parts, too.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeAlias
 
-from cuesta._mlir import ir
+from cuesta._mlir import func, ir
 from cuesta.dialects import types
-from cuesta.dialects.fields import ints
+from cuesta.dialects.clones import repeat_op
+from cuesta.dialects.cuesta.shape import Constant
 from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.graph_function import MUTATES
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.passes.graph.hoist_reshapes import POINTWISE
 from cuesta.passes.infra.graph_rewrite import users
 
-Value: TypeAlias = ir.Value
 _B = GraphBuilder()
+_RETURN = func.ReturnOp.OPERATION_NAME
 
 
-def return_parts(reduction: ir.Operation, made: Mapping[Value, Value]) -> None:
+def return_parts(reduction: ir.Operation, made: Mapping[ir.Value, ir.Value]) -> None:
     """Makes the graph return values that are computed in parts for `reduction`, rather than compute them once more.
 
     `made` maps each value that elementwise ops compute for the reduction to the same value in parts.
@@ -35,7 +36,7 @@ def return_parts(reduction: ir.Operation, made: Mapping[Value, Value]) -> None:
     chain = {reduction, *(value.owner for value in made)}
     for value, parts in made.items():
         others = [user for user in users(value) if user not in chain]
-        between = [user for user in others if user.name != "func.return"]
+        between = [user for user in others if user.name != _RETURN]
         if not all(_can_follow(user, reduction, made) for user in between):
             continue
         if len(between) < len(others) and not _updates(value):
@@ -44,12 +45,12 @@ def return_parts(reduction: ir.Operation, made: Mapping[Value, Value]) -> None:
             _return(user.results[0], _in_parts(reduction, user, value, made))
 
 
-def _can_follow(op: ir.Operation, reduction: ir.Operation, made: Mapping[Value, Value]) -> bool:
+def _can_follow(op: ir.Operation, reduction: ir.Operation, made: Mapping[ir.Value, ir.Value]) -> bool:
     """Whether `op` is elementwise, is only returned, and takes only values in parts, arguments and single numbers."""
     if op.name not in POINTWISE:
         return False
     (result,) = op.results
-    if {user.name for user in users(result)} != {"func.return"} or _updates(result):
+    if {user.name for user in users(result)} != {_RETURN} or _updates(result):
         return False
     return all(
         _is_there(x, reduction)
@@ -59,38 +60,38 @@ def _can_follow(op: ir.Operation, reduction: ir.Operation, made: Mapping[Value, 
     )
 
 
-def _is_argument(x: Value) -> bool:
+def _is_argument(x: ir.Value) -> bool:
     return isinstance(x.owner, ir.Block)
 
 
-def _is_there(x: Value, reduction: ir.Operation) -> bool:
+def _is_there(x: ir.Value, reduction: ir.Operation) -> bool:
     """Whether a single number is computed before the reduction, or is a constant, which can be moved there."""
-    return _is_argument(x) or x.owner.name == "cuesta.constant" or x.owner.is_before_in_block(reduction)
+    return _is_argument(x) or Constant.matches(x.owner) or x.owner.is_before_in_block(reduction)
 
 
-def _updates(value: Value) -> bool:
+def _updates(value: ir.Value) -> bool:
     """Whether a returned value is the new value of an argument, which is written over the old one."""
     end = _end(value.owner)
-    attributes = end.parent.attributes
-    mutates = ints(attributes["cuesta.mutates"]) if "cuesta.mutates" in attributes else []
+    mutates = MUTATES.find(end.parent) or []
     operands = list(end.operands)
     return value in operands[len(operands) - len(mutates) :]
 
 
-def _in_parts(reduction: ir.Operation, op: ir.Operation, value: Value, made: Mapping[Value, Value]) -> Value:
+def _in_parts(
+    reduction: ir.Operation, op: ir.Operation, value: ir.Value, made: Mapping[ir.Value, ir.Value]
+) -> ir.Value:
     """Repeats `op` in the shape that `value`, one of its operands, has in parts."""
     shape = shape_of(made[value])
     with op.location:
         for x in op.operands:
-            if not _is_argument(x) and x.owner.name == "cuesta.constant":
+            if not _is_argument(x) and Constant.matches(x.owner):
                 x.owner.move_before(reduction)
         operands = [x if shape_of(x) == () else made[x] if x in made else _B.reshape(x, shape) for x in op.operands]
         kind = types.tensor(shape, spelling_of(op.results[0]))
-        clone = ir.Operation.create(op.name, results=[kind], operands=operands, attributes=dict(op.attributes.items()))
-    return clone.results[0]
+        return repeat_op(op, operands, kind).results[0]
 
 
-def _return(value: Value, parts: Value) -> None:
+def _return(value: ir.Value, parts: ir.Value) -> None:
     """Returns `parts` in the place of `value`."""
     end = _end(value.owner)
     with ir.InsertionPoint(end), value.owner.location:

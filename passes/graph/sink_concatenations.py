@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from cuesta._mlir import ir
-from cuesta.dialects import types
+from cuesta.dialects import aten, types
+from cuesta.dialects.clones import repeat_op
+from cuesta.dialects.cuesta.dialect import names_of
+from cuesta.dialects.cuesta.shape import Cat, Constant, Expand, Flip, Iota
 from cuesta.dialects.cuesta.views import SELECTS_ELEMENTS
-from cuesta.dialects.fields import ints
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import byte_count, byte_size, shape_of, spelling_of
 from cuesta.passes.analysis.match import maker
@@ -27,8 +28,9 @@ from cuesta.passes.infra.graph_rewrite import erase_dead, functions, replace, us
 from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.sizes import Number
 
-Value: TypeAlias = ir.Value
 _B = GraphBuilder()
+#: Ops whose result is in memory, or is the same for all parts.
+_COSTS_NOTHING = names_of(Cat, Constant, Iota) | {aten.Call.OPERATION_NAME}
 
 #: The most parts of a concatenation: each gets a kernel of its own, or loops of its own.
 _MOST = 4
@@ -46,20 +48,20 @@ class SinkConcatenations(Pass):
                 # Down the program: a concatenation that has moved may move again.
                 for view in list(function.regions[0].blocks[0].operations):
                     op = view.operation
-                    if op.name in POINTWISE or op.name == "cuesta.flip":
+                    if op.name in POINTWISE or Flip.matches(op):
                         _sink(op)
         erase_dead(module)
 
 
 def _sink(op: ir.Operation) -> None:
     for x in op.operands:
-        cat = maker(x, "cat")
+        cat = maker(x, Cat)
         if cat is None or any(user != op for user in users(x)) or not _is_worth_it(op, cat):
             continue
-        parts = _Parts(x, operands_of(cat), cat.attributes["dim"].value)
+        parts = _Parts(x, operands_of(cat), Cat.dim.of(cat))
         if len(parts.values) <= _MOST and all(parts.has(value, op) for value in op.operands):
             with ir.InsertionPoint(op), op.location:
-                made = parts.flipped(op) if op.name == "cuesta.flip" else parts.each(op)
+                made = parts.flipped(op) if Flip.matches(op) else parts.each(op)
                 replace(op, [_B.cat(made, parts.dim)])
             return
 
@@ -68,7 +70,7 @@ def _is_worth_it(op: ir.Operation, cat: ir.Operation) -> bool:
     """Whether the op's result has the concatenation's shape and no wider type. A concatenation of size 1 along its dim
     has only one part, so moving it gains nothing."""
     (x,), (result,) = cat.results, op.results
-    if shape_of(x)[cat.attributes["dim"].value] == 1:
+    if shape_of(x)[Cat.dim.of(cat)] == 1:
         return False
     return shape_of(x) == shape_of(result) and byte_size(spelling_of(result)) <= byte_size(spelling_of(x))
 
@@ -77,11 +79,11 @@ def _is_worth_it(op: ir.Operation, cat: ir.Operation) -> bool:
 class _Parts:
     """The parts of the concatenation `whole` along `dim`."""
 
-    whole: Value
-    values: Sequence[Value]
+    whole: ir.Value
+    values: Sequence[ir.Value]
     dim: int
 
-    def has(self, value: Value, user: ir.Operation) -> bool:
+    def has(self, value: ir.Value, user: ir.Operation) -> bool:
         """Whether reading `value` in parts costs `user` no more than reading the whole: `value` is in memory, is the
         same for all parts, or is computed for `user` alone from such values."""
         if value == self.whole or self._at(value) is None:
@@ -89,7 +91,7 @@ class _Parts:
         op = maker(value)
         while op is not None and op.name in SELECTS_ELEMENTS:
             op = maker(op.operands[0])
-        if op is None or op.name in ("aten.call", "cuesta.cat", "cuesta.constant", "cuesta.iota"):
+        if op is None or op.name in _COSTS_NOTHING:
             return True
         if byte_count(value) <= _SMALL * byte_count(user.results[0]):
             return True
@@ -97,7 +99,7 @@ class _Parts:
             return False
         return all(self.has(x, op) for x in op.operands)
 
-    def each(self, op: ir.Operation) -> list[Value]:
+    def each(self, op: ir.Operation) -> list[ir.Value]:
         """The results of a pointwise op, one for each part."""
         made = []
         start: Number = 0
@@ -107,23 +109,18 @@ class _Parts:
             start += size
         return made
 
-    def flipped(self, op: ir.Operation) -> list[Value]:
+    def flipped(self, op: ir.Operation) -> list[ir.Value]:
         """The flipped parts, in reverse order where `dim` is flipped."""
-        made = []
-        for value in self.values:
-            flip = ir.Operation.create(
-                op.name, results=[value.type], operands=[value], attributes=dict(op.attributes.items())
-            )
-            made.append(flip.results[0])
-        return made[::-1] if self.dim in ints(op.attributes["dims"]) else made
+        made = [repeat_op(op, [value], value.type).results[0] for value in self.values]
+        return made[::-1] if self.dim in Flip.dims.of(op) else made
 
-    def _at(self, value: Value) -> int | None:
+    def _at(self, value: ir.Value) -> int | None:
         """The dim of a value that is the concatenated one; None where the value has one element there."""
         sizes = shape_of(value)
         at = len(sizes) - len(shape_of(self.whole)) + self.dim
         return at if at >= 0 and sizes[at] != 1 else None
 
-    def _of(self, value: Value, part: Value, start: Number, size: Number) -> Value:
+    def _of(self, value: ir.Value, part: ir.Value, start: Number, size: Number) -> ir.Value:
         """The slice of a value that belongs to a part."""
         if value == self.whole:
             return part
@@ -132,11 +129,11 @@ class _Parts:
             return value
         if op is not None and op.name in POINTWISE and len(set(users(value))) == 1:
             return self._again(op, part, start, size)
-        if op is not None and op.name == "cuesta.expand" and self._at(op.operands[0]) is None:
+        if op is not None and Expand.matches(op) and self._at(op.operands[0]) is None:
             return _B.expand(op.operands[0], [size if d == at else n for d, n in enumerate(shape_of(value))])
         return _B.slice(value, at, start, size)
 
-    def _again(self, op: ir.Operation, part: Value, start: Number, size: Number) -> Value:
+    def _again(self, op: ir.Operation, part: ir.Value, start: Number, size: Number) -> ir.Value:
         """Repeats a pointwise op on the slices of its operands that belong to a part."""
         sizes = list(shape_of(op.results[0]))
         at = self._at(op.results[0])
@@ -144,6 +141,4 @@ class _Parts:
         sizes[at] = size
         kind = types.tensor(sizes, spelling_of(op.results[0]))
         operands = [self._of(x, part, start, size) for x in op.operands]
-        return ir.Operation.create(
-            op.name, results=[kind], operands=operands, attributes=dict(op.attributes.items())
-        ).results[0]
+        return repeat_op(op, operands, kind).results[0]

@@ -19,12 +19,14 @@ import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from cuesta._mlir import ir
-from cuesta.dialects import types
-from cuesta.dialects.cuesta import reduction
-from cuesta.dialects.fields import ints, number_of
+from cuesta.dialects import aten, types
+from cuesta.dialects.clones import repeat_op
+from cuesta.dialects.cuesta import pointwise, reduction
+from cuesta.dialects.cuesta.dialect import names_of
+from cuesta.dialects.cuesta.reduction import Reduced
+from cuesta.dialects.cuesta.shape import Expand, Extent, Permute, Reshape, Slice, Unfold
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import byte_count, opmath, shape_of, spelling_of
 from cuesta.errors import Undecided
@@ -35,13 +37,12 @@ from cuesta.passes.graph.hoist_reshapes import POINTWISE, reshaped_operand
 from cuesta.passes.graph.returned_parts import return_parts
 from cuesta.passes.infra.graph_rewrite import functions, rewrite_ops
 from cuesta.passes.infra.registry import Pass, register_pass
-from cuesta.sizes import Number, Size, estimate, hint, symbol
+from cuesta.sizes import Number, Size, estimate, hint, parse, symbol
 from cuesta.sizes.facts import divisor_of
 
-Value: TypeAlias = ir.Value
 _B = GraphBuilder()
-
-_REDUCTIONS = frozenset(f"cuesta.{name}" for name in reduction.BY_NAME)
+_SUM = reduction.OPS["sum"]
+_SUB, _DIV, _SQUARE = (pointwise.OPS[name] for name in ("sub", "div", "square"))
 
 #: From this many elements per program on, splitting pays for a second kernel.
 LONG = 8192
@@ -59,12 +60,10 @@ _FEW, _MORE, _FEWEST = 4, 32, 256
 _MOST_MOVED = 8
 #: Along the dim that is fastest in memory, parts begin at multiples of this many elements: 16 bytes of bf16.
 _UNIT = 8
-#: Reductions whose parts may differ in size → the op that joins two parts.
-_JOINED = {"cuesta.sum": "add", "cuesta.amax": "maximum", "cuesta.amin": "minimum"}
+#: Reductions whose parts may differ in size → the pointwise op that joins two parts.
+_JOINED = {"sum": "add", "amax": "maximum", "amin": "minimum"}
 #: Ops whose result is in memory in any case, whoever reads it.
-_IN_MEMORY = frozenset(
-    {"aten.call", "cuesta.reshape", "cuesta.permute", "cuesta.slice", "cuesta.unfold", "cuesta.expand"}
-)
+_IN_MEMORY = names_of(Reshape, Permute, Slice, Unfold, Expand) | {aten.Call.OPERATION_NAME}
 
 
 def parts(sizes: Sequence[Number], dims: Sequence[int], wanted: int) -> dict[int, Number]:
@@ -181,26 +180,32 @@ class SplitReductions(Pass):
         splits: dict[ir.Operation, _Split] = {}
         for function in functions(module):
             for op in function.regions[0].blocks[0].operations:
-                if op.operation.name in _REDUCTIONS and (split := self._plan(op.operation, memory)) is not None:
+                if (split := self._plan(op.operation, memory)) is not None:
                     splits[op.operation] = split
-        rewrite_ops(
-            module, dict.fromkeys(_REDUCTIONS, lambda op: self._rewrite(op, splits[op]) if op in splits else None)
-        )
+
+        def rule(op: ir.Operation) -> list[ir.Value] | None:
+            return self._rewrite(op, splits[op]) if op in splits else None
+
+        rewrite_ops(module, dict.fromkeys(reduction.BY_OP_NAME, rule))
 
     def _plan(self, op: ir.Operation, memory: MemoryOrder) -> _Split | None:
+        """How to split a reduction; None for another op, and where splitting does not pay."""
+        row = reduction.row_of(op)
+        if row is None:
+            return None
         centred = _is_centred(op)
         x = _less_mean(op)[0] if centred else op.operands[0]
-        sizes, dims = shape_of(x), ints(op.attributes["dims"])
+        sizes, dims = shape_of(x), Reduced.dims.of(op)
         if not self.symbolic and any(isinstance(n, Size) for n in sizes):
             return None
         order = [d for d in memory.order(x) if sizes[d] != 1]
         wanted = self._wanted(order, sizes, dims)
-        if op.name == "cuesta.sum":
+        if row.name == "sum":
             wanted = max(wanted, self._exact(order, sizes, dims))
         if wanted < 2:
             return None
         cut = parts(sizes, [d for d in order if d in dims], wanted)
-        if not centred and op.name in _JOINED and 4 * estimate(cut.values()) <= wanted:
+        if not centred and row.name in _JOINED and 4 * estimate(cut.values()) <= wanted:
             ragged = _ragged(order, sizes, dims, wanted)
             if ragged is not None:
                 even = [ragged.whole if d == ragged.dim else n for d, n in enumerate(sizes)]
@@ -209,17 +214,17 @@ class SplitReductions(Pass):
         in_order = list(order) == sorted(order)
         return _Split(centred, cut_shape(sizes, dims, cut), None, in_order) if estimate(cut.values()) >= 4 else None
 
-    def _rewrite(self, op: ir.Operation, split: _Split) -> list[Value]:
+    def _rewrite(self, op: ir.Operation, split: _Split) -> list[ir.Value]:
         form = split.form
         x, mean = _less_mean(op) if split.centred else (op.operands[0], None)
         if split.ragged is not None:
             return [_ragged_total(op, x, form, split.ragged)]
-        made: dict[Value, Value] = {}
+        made: dict[ir.Value, ir.Value] = {}
         taken = _B.convert(in_parts(x, form.shape, made), opmath(spelling_of(x)))
         if self.returned and split.in_order and mean is None:
             return_parts(op, made)
         if mean is None:
-            name = op.name.removeprefix("cuesta.")
+            name = reduction.BY_OP_NAME[op.name].name
             total = _B.reduce(name, _B.reduce(name, taken, form.inside), form.across)
         else:
             total = _variance(taken, _B.reshape(mean, form.kept), form)
@@ -271,38 +276,38 @@ def _ragged(order: Sequence[int], sizes: Sequence[Number], dims: Sequence[int], 
     return None
 
 
-def _ragged_total(op: ir.Operation, x: Value, form: Cut, ragged: _Ragged) -> Value:
+def _ragged_total(op: ir.Operation, x: ir.Value, form: Cut, ragged: _Ragged) -> ir.Value:
     """The reduction of the parts, joined with that of the remainder at the end of the dim."""
-    name, sizes, dim = op.name.removeprefix("cuesta."), shape_of(x), ragged.dim
+    name, sizes, dim = reduction.BY_OP_NAME[op.name].name, shape_of(x), ragged.dim
     even = [ragged.whole if d == dim else n for d, n in enumerate(sizes)]
     rest = [n - m for n, m in zip(sizes, even, strict=True)][dim]
     beside = [rest if d == dim else n for d, n in enumerate(sizes)]
 
-    def end_of(value: Value, start: Number, size: Number) -> Value:
+    def end_of(value: ir.Value, start: Number, size: Number) -> ir.Value:
         return value if shape_of(value)[dim] == 1 else _B.slice(value, dim, start, size)
 
-    def of_parts(value: Value) -> Value:
+    def of_parts(value: ir.Value) -> ir.Value:
         taken = value if len(shape_of(value)) != len(sizes) else end_of(value, 0, ragged.whole)
         own = reshaped_operand(shape_of(taken), even, form.shape)
         assert own is not None
         return _B.reshape(taken, own)
 
-    def of_rest(value: Value) -> Value:
+    def of_rest(value: ir.Value) -> ir.Value:
         return value if len(shape_of(value)) != len(sizes) else end_of(value, ragged.whole, rest)
 
     wide = opmath(spelling_of(x))
     total = _B.reduce(name, _B.convert(_viewed(x, form.shape, of_parts), wide), form.inside)
     total = _B.reduce(name, total, form.across)
-    left = _B.reduce(name, _B.convert(_viewed(x, beside, of_rest), wide), ints(op.attributes["dims"]))
-    total = _B.pointwise(_JOINED[op.name], total, left)
+    left = _B.reduce(name, _B.convert(_viewed(x, beside, of_rest), wide), Reduced.dims.of(op))
+    total = _B.pointwise(_JOINED[name], total, left)
     return _B.convert(_B.reshape(total, shape_of(op.results[0])), spelling_of(op.results[0]))
 
 
-def in_parts(x: Value, shape: list[Number], made: dict[Value, Value] | None = None) -> Value:
+def in_parts(x: ir.Value, shape: list[Number], made: dict[ir.Value, ir.Value] | None = None) -> ir.Value:
     """x in `shape`: the pointwise ops that make x are repeated in this shape. `made` gets old result → new result."""
     sizes = shape_of(x)
 
-    def view(value: Value) -> Value:
+    def view(value: ir.Value) -> ir.Value:
         own = reshaped_operand(shape_of(value), sizes, shape)
         assert own is not None  # each dim of `sizes` is a run of its own in `shape`
         return _B.reshape(value, own)
@@ -311,34 +316,29 @@ def in_parts(x: Value, shape: list[Number], made: dict[Value, Value] | None = No
 
 
 def _viewed(
-    x: Value, shape: list[Number], view: Callable[[Value], Value], computed: dict[Value, Value] | None = None
-) -> Value:
+    x: ir.Value,
+    shape: list[Number],
+    view: Callable[[ir.Value], ir.Value],
+    computed: dict[ir.Value, ir.Value] | None = None,
+) -> ir.Value:
     """x in `shape`: the pointwise ops that make x are repeated in this shape, on operands taken through `view`.
 
     A reshape between these ops and the reduction would keep them out of the reduction's kernel, and x in memory. That
     is better where x is computed from much more data: of a pool, each place of the window would be in memory instead.
     """
     sizes = shape_of(x)
-    made: dict[Value, Value] = {}
-    known: dict[Value, dict[Value, int]] = {}
+    made: dict[ir.Value, ir.Value] = {}
+    known: dict[ir.Value, dict[ir.Value, int]] = {}
 
-    def visit(value: Value) -> Value:
+    def visit(value: ir.Value) -> ir.Value:
         if value not in made:
             op = maker(value)
-            moved = sum(_traffic(value, known).values())
-            if (
-                op is None
-                or op.name not in POINTWISE
-                or shape_of(value) != sizes
-                or moved > _MOST_MOVED * byte_count(value)
-            ):
+            moves_much = sum(_traffic(value, known).values()) > _MOST_MOVED * byte_count(value)
+            if op is None or op.name not in POINTWISE or shape_of(value) != sizes or moves_much:
                 made[value] = view(value)
             else:
                 kind = types.tensor(shape, spelling_of(value))
-                operands = [visit(v) for v in op.operands]
-                attributes = dict(op.attributes.items())
-                clone = ir.Operation.create(op.name, results=[kind], operands=operands, attributes=attributes)
-                made[value] = clone.results[0]
+                made[value] = repeat_op(op, [visit(v) for v in op.operands], kind).results[0]
                 if computed is not None:
                     computed[value] = made[value]
         return made[value]
@@ -346,12 +346,12 @@ def _viewed(
     return visit(x)
 
 
-def _traffic(value: Value, known: dict[Value, dict[Value, int]]) -> dict[Value, int]:
+def _traffic(value: ir.Value, known: dict[ir.Value, dict[ir.Value, int]]) -> dict[ir.Value, int]:
     """Value that pointwise ops compute `value` from → the bytes it moves; incomplete once the sum is over the limit."""
     if value in known:
         return known[value]
     op, sizes = maker(value), shape_of(value)
-    found: dict[Value, int] = {}
+    found: dict[ir.Value, int] = {}
     if op is None or op.name not in POINTWISE:
         found[value] = byte_count(value) * (1 if op is None or op.name in _IN_MEMORY else 2)
     else:
@@ -362,7 +362,7 @@ def _traffic(value: Value, known: dict[Value, dict[Value, int]]) -> dict[Value, 
     return found
 
 
-def _variance(x: Value, mean: Value, form: Cut) -> Value:
+def _variance(x: ir.Value, mean: ir.Value, form: Cut) -> ir.Value:
     """The sum of (x - mean)² from the parts of x; `mean` has size 1 along the dims of the parts."""
     own = _B.mean(x, form.inside)
     beside = _B.reshape(own, [1 if d in form.inside else n for d, n in enumerate(shape_of(x))])
@@ -374,25 +374,25 @@ def _variance(x: Value, mean: Value, form: Cut) -> Value:
 
 def _is_centred(op: ir.Operation) -> bool:
     """Whether `op` is the sum of (x - mean)², with the mean of x over the same dims."""
-    square = maker(op.operands[0], "square") if op.name == "cuesta.sum" else None
-    if square is None or maker(square.operands[0], "sub") is None:
+    square = maker(op.operands[0], _SQUARE) if _SUM.matches(op) else None
+    if square is None or maker(square.operands[0], _SUB) is None:
         return False
     x, mean = _less_mean(op)
-    dims = ints(op.attributes["dims"])
-    divided = maker(unreshaped(mean), "div")
+    dims = Reduced.dims.of(op)
+    divided = maker(unreshaped(mean), _DIV)
     if divided is None or _count(divided.operands[1]) != math.prod(shape_of(x)[d] for d in dims):
         return False
-    total = maker(unreshaped(divided.operands[0]), "sum")
-    return total is not None and total.operands[0] == x and ints(total.attributes["dims"]) == dims
+    total = maker(unreshaped(divided.operands[0]), _SUM)
+    return total is not None and total.operands[0] == x and Reduced.dims.of(total) == dims
 
 
-def _count(value: Value) -> Number | float | None:
+def _count(value: ir.Value) -> Number | float | None:
     """The number, maybe symbolic, that every element of `value` is; None where there is no such number."""
-    extent = maker(value, "extent")
-    return number(value) if extent is None else number_of(extent.attributes["at"])
+    extent = maker(value, Extent)
+    return number(value) if extent is None else parse(Extent.at.of(extent))
 
 
-def _less_mean(op: ir.Operation) -> tuple[Value, Value]:
+def _less_mean(op: ir.Operation) -> tuple[ir.Value, ir.Value]:
     """(x, mean) of a sum of (x - mean)²."""
     x, mean = op.operands[0].owner.operands[0].owner.operands
     return x, mean
