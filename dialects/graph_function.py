@@ -13,6 +13,7 @@ from typing import Any
 
 from cuesta._mlir import func, ir
 from cuesta.dialects.fields import Int, Ints, Marker, Numbers, Raw, Text
+from cuesta.sizes import Number
 
 #: Of an argument or a result: its strides, in elements.
 STRIDES = Numbers("cuesta.strides")
@@ -46,6 +47,16 @@ def argument_attributes(function: func.FuncOp) -> Sequence[Any]:
 def result_attributes(function: func.FuncOp) -> Sequence[Any]:
     """The attributes of each result, as dictionaries."""
     return _each(function, _RESULTS, len(function.type.results))
+
+
+def argument_strides(function: func.FuncOp) -> list[list[Number]]:
+    """The strides of each argument. Raises KeyError if an argument has none."""
+    return [STRIDES.read(attributes[STRIDES.name]) for attributes in argument_attributes(function)]
+
+
+def result_strides(function: func.FuncOp) -> list[list[Number]]:
+    """The strides of each result. Raises KeyError if a result has none."""
+    return [STRIDES.read(attributes[STRIDES.name]) for attributes in result_attributes(function)]
 
 
 def set_argument_attributes(function: func.FuncOp, attributes: Sequence[Any]) -> None:
