@@ -88,7 +88,7 @@ def shape_attributes(sizes: Sequence[Number], strides: Sequence[Number]) -> dict
     """The attribute for an argument's sizes and strides in terms of the kernel's parameters; none if all are static."""
     if not any(isinstance(n, Size) for n in (*sizes, *strides)):
         return {}
-    return SHAPE.entry([sizes, strides])
+    return SHAPE.entry([list(sizes), list(strides)])
 
 
 def count_tiles(loop: scf.ForallOp, counts: Sequence[Number], work: Number) -> None:

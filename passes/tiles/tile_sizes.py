@@ -203,7 +203,7 @@ def tiles_of(
     question = Question("tile", function.name.value, kernel_text(function), tuple(names))
     chosen = choose(question, function)
     if chosen != question.candidates[0]:
-        TILE.put(function, [int(size) for size in chosen.split("x")])
+        mark_tile(function, chosen)
         return tiles_of(function, sizes, parallel, tensors, work, reaches)
     return usual
 
@@ -244,6 +244,11 @@ def _of_product(
         divisors = [] if isinstance(size, Size) else [d for d in range(whole // 2 + 1, whole + 1) if size % d == 0]
         tiles[c] = max(divisors, default=whole)
     return tiles
+
+
+def mark_tile(function: func.FuncOp, tile: str) -> None:
+    """Marks a kernel with its tile, such as "16x128"."""
+    TILE.put(function, [int(size) for size in tile.split("x")])
 
 
 def _marked(function: func.FuncOp, sizes: list[Number]) -> list[int]:

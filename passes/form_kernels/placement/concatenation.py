@@ -75,10 +75,11 @@ def _is_link(inner: ir.Operation, op: ir.Operation) -> bool:
 def parts(op: ir.Operation, target: Layout) -> list[tuple[Value, Layout]]:
     """The operands of a chain of concatenations, and the place of each within `target`."""
     dim = Cat.dim.of(op)
-    result, start = [], 0
+    result = []
+    start: Number = 0
     ones = [1] * len(target.sizes)
     for value in operands_of(op):
-        starts = [0] * len(target.sizes)
+        starts: list[Number] = [0] * len(target.sizes)
         starts[dim] = start
         result.append((value, target.slice(starts, ones, shape_of(value))))
         start += shape_of(value)[dim]

@@ -106,9 +106,9 @@ def plan(
     fixed = set(where.preferred)
     for item in items:
         if aten.Call.matches(item.op):
-            for value, strides in zip(item.op.operands, aten.traced_strides(item.op), strict=True):
-                if strides is not None:
-                    _prefer(where, value, strides)
+            for value, traced in zip(item.op.operands, aten.traced_strides(item.op), strict=True):
+                if traced is not None:
+                    _prefer(where, value, traced)
     for item in items:  # last: calls take precedence
         if Reshape.matches(item.op):
             _spare_copy(where, item.op)
