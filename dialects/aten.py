@@ -25,7 +25,7 @@ from cuesta.dialects.fields import OPTIONAL, Ints, Marker, NumberRows, NumberRow
 from cuesta.dialects.open_op import OpenOp
 from cuesta.runtime.aten_calls import find_overload as find_overload
 from cuesta.runtime.aten_calls import read_call
-from cuesta.sizes import Size
+from cuesta.sizes import Number, Size
 
 
 class AtenCall(OpenOp):
@@ -92,6 +92,11 @@ def encode_call(args: Sequence[Any], kwargs: dict[str, Any]) -> str:
 def decode_call(text: str, operands: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
     """Positional and keyword arguments, with `operands` in the places of "%i"."""
     return read_call(text)(operands)
+
+
+def traced_strides(op: ir.Operation) -> Sequence[list[Number] | None]:
+    """For each operand of a call, the strides that it was traced with; None if any strides will do."""
+    return AtenCall.operand_strides.find(op) or [None] * len(op.operands)
 
 
 def is_random(name: str) -> bool:

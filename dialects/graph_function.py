@@ -50,6 +50,16 @@ def result_attributes(function: func.FuncOp) -> Sequence[Any]:
     return _each(function, _RESULTS, len(function.type.results))
 
 
+def strides_of_arguments(function: func.FuncOp) -> list[list[Number]]:
+    """The strides of each argument. Raises KeyError if an argument has none."""
+    return [STRIDES.read(attributes[STRIDES.name]) for attributes in argument_attributes(function)]
+
+
+def strides_of_results(function: func.FuncOp) -> list[list[Number]]:
+    """The strides of each result. Raises KeyError if a result has none."""
+    return [STRIDES.read(attributes[STRIDES.name]) for attributes in result_attributes(function)]
+
+
 def set_argument_attributes(function: func.FuncOp, attributes: Sequence[Any]) -> None:
     """Replaces the attributes of all arguments: a dictionary, of Python or of MLIR, for each."""
     function.attributes[_ARGUMENTS] = _rows(attributes)

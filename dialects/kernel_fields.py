@@ -7,12 +7,18 @@ A *class* is a loop of the kernel; its number is its position in `SIZES`.
 
 from __future__ import annotations
 
-from cuesta.dialects.fields import Int, Ints, Marker, Numbers, Numeral
+from cuesta.dialects.fields import Int, Ints, Marker, NumberRows, Numbers, Numeral, Raw
 
 #: Of a generic or a scatter: the class of each of its loops.
 CLASSES = Ints("cuesta.classes")
 #: Of a generic: it runs once, after all tiles.
 AFTER_TILES = Marker("cuesta.tail")
+
+#: Of an argument with symbolic sizes or strides: both, in terms of the kernel's own parameters p0, p1, …, which are the
+#: arguments after the tensors.
+SHAPE = NumberRows("cuesta.bound")
+#: Of an argument, for upstream's bufferisation: the layout of its buffer, and whether the kernel writes to it.
+BUFFER_LAYOUT, WRITABLE = Raw("bufferization.buffer_layout"), Raw("bufferization.writable")
 
 #: The extent of each class.
 SIZES = Numbers("cuesta.sizes")
@@ -34,6 +40,8 @@ BLOCKS = Ints("cuesta.blocks")
 LOOPS = Ints("cuesta.loops")
 #: For a GPU: the loops over `LOOPS` are left out if the sizes fit the block.
 FITS = Marker("cuesta.fits")
+#: For a GPU: the number of blocks along each parallel class, 0 if only a launch determines it.
+COUNTS = Ints("cuesta.counts")
 #: For a GPU: the number of programs along x, y and z.
 GRID = Numbers("cuesta.grid")
 #: For a GPU: warps of a program, and the stages in which a product's loop is pipelined.

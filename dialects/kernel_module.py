@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from cuesta._mlir import func, ir, scf
+from cuesta._mlir import func, ir, memref, scf
 from cuesta.dialects.affine_maps import dims_of
-from cuesta.dialects.fields import int_array, int_attr, ints, numbers
-from cuesta.dialects.kernel_scatter import is_scatter
+from cuesta.dialects.graph_function import argument_attributes
+from cuesta.dialects.host import Launch
+from cuesta.dialects.kernel_fields import BUFFER_LAYOUT, CLASSES, SHAPE, TILES_ALONG, WORK
+from cuesta.dialects.kernel_scatter import KernelScatter, is_scatter
+from cuesta.dialects.named_linalg import is_fill, is_generic
 from cuesta.sizes import Number, Size
 
 #: Suffixes: of a kernel's function over a range of its tiles, and of the function that runs once after all tiles.
@@ -19,16 +22,6 @@ ALIGNED = "__aligned"
 LOOP_ANNOTATION = "llvm.loop_annotation"
 #: Suffix of the function for a kernel's partial tiles, which are cut off at the end of a size.
 REST = "__rest"
-
-#: Attribute of a kernel's argument with symbolic sizes or strides: both, in terms of the kernel's own parameters p0,
-#: p1, …, which are the arguments after the tensors.
-SHAPE = "cuesta.bound"
-
-#: Attributes of a launch: the other versions of its kernel, and for each version but the last the sizes that must be 0
-#: for it to be valid.
-OTHERWISE, UNLESS = "otherwise", "unless"
-#: Attribute of a kernel: the number of blocks along each parallel class, 0 if only a launch determines it.
-COUNTS = "cuesta.counts"
 
 
 def kernel_modules(module: ir.Module) -> list[ir.Module]:
@@ -44,37 +37,35 @@ def parameters(function: func.FuncOp) -> dict[str, ir.Value]:
 
 def launch_parameters(launch: ir.Operation) -> list[Number]:
     """The sizes that a host.launch passes its kernel, for its parameters p0, p1, …"""
-    return numbers(launch.attributes["parameters"]) if "parameters" in launch.attributes else []
+    return Launch.parameters.find(launch) or []
 
 
 def launched_kernels(launch: ir.Operation) -> list[str]:
     """The versions of a kernel of a host.launch, which runs the first version that is valid for its sizes."""
-    others = launch.attributes.get(OTHERWISE, [])
-    return [str(launch.attributes["kernel"].value[-1]), *(str(other.value[-1]) for other in others)]
+    return [Launch.kernel.of(launch), *(Launch.otherwise.find(launch) or [])]
 
 
 def conditions(launch: ir.Operation) -> list[Number]:
     """For each of `launched_kernels`, a number that is 0 if the kernel is valid, else positive; 0 for the last."""
-    rows = launch.attributes.get(UNLESS, [])
-    return [*(sum(numbers(row)) for row in rows), 0]
+    return [*map(sum, Launch.unless.find(launch) or []), 0]
 
 
 def is_computed_with(parameter: ir.Value) -> bool:
     """Whether the body of a generic computes with a parameter."""
-    return any(use.owner.operation.parent.name == "linalg.generic" for use in parameter.uses)
+    return any(is_generic(use.owner.operation.parent) for use in parameter.uses)
 
 
 def sized(function: func.FuncOp) -> bool:
     """Whether a kernel's buffers have sizes that are passed to it."""
-    return any(op.operation.name == "memref.reinterpret_cast" for op in function.regions[0].blocks[0].operations)
+    return any(isinstance(op, memref.ReinterpretCastOp) for op in function.regions[0].blocks[0].operations)
 
 
 def operand_classes(op: ir.Operation) -> list[list[int]]:
     """For each operand of a kernel's generic or scatter, the classes of its dims, without dims that no loop walks."""
-    classes = ints(op.attributes["cuesta.classes"])
+    classes = CLASSES.of(op)
     found = [[classes[d] for d in dims_of(m.value)] for m in op.attributes["indexing_maps"]]
     if is_scatter(op):
-        found.append([classes[d] for d in ints(op.attributes["walks"]) if d >= 0])
+        found.append([classes[d] for d in KernelScatter.walks.of(op) if d >= 0])
     return found
 
 
@@ -82,7 +73,7 @@ def destination_of(init: ir.Value) -> ir.Value | None:
     """The kernel argument that a generic's init is, or that a fill of the init overwrites."""
     if isinstance(init.owner, ir.Block):
         return init
-    return destination_of(init.owner.operands[1]) if init.owner.name == "linalg.fill" else None
+    return destination_of(init.owner.operands[1]) if is_fill(init.owner) else None
 
 
 def body_ops(op: ir.Operation) -> Iterator[ir.Operation]:
@@ -97,25 +88,27 @@ def shape_attributes(sizes: Sequence[Number], strides: Sequence[Number]) -> dict
     """The attribute for an argument's sizes and strides in terms of the kernel's parameters; none if all are static."""
     if not any(isinstance(n, Size) for n in (*sizes, *strides)):
         return {}
-    return {SHAPE: ir.ArrayAttr.get([int_array(sizes), int_array(strides)])}
+    return SHAPE.entry([list(sizes), list(strides)])
 
 
 def count_tiles(loop: scf.ForallOp, counts: Sequence[Number], work: Number) -> None:
     """Annotates a loop over tiles with the number of scalar operations of all tiles, and with the number of tiles along
     each dim if that is symbolic, since the loop's bounds do not tell it then."""
-    loop.operation.attributes["cuesta.work"] = int_attr(work)
+    WORK.put(loop, work)
     if any(isinstance(n, Size) for n in counts):
-        loop.operation.attributes["cuesta.tiles"] = int_array(counts)
+        TILES_ALONG.put(loop, list(counts))
 
 
 def argument_shape(argument: ir.Value, attributes: ir.DictAttr) -> tuple[list[Number], list[Number]]:
     """The sizes and strides, in elements, of an argument of a kernel, in terms of its parameters."""
-    if SHAPE in attributes:
-        sizes, strides = (numbers(part) for part in attributes[SHAPE])
+    bound = SHAPE.find_in(attributes)
+    if bound is not None:
+        sizes, strides = bound
         return sizes, strides
     shape = list(ir.RankedTensorType(argument.type).shape)
-    if "bufferization.buffer_layout" in attributes:
-        return shape, list(ir.StridedLayoutAttr(attributes["bufferization.buffer_layout"]).strides)
+    layout = BUFFER_LAYOUT.find_in(attributes)
+    if layout is not None:
+        return shape, list(ir.StridedLayoutAttr(layout).strides)
     strides, step = [], 1
     for size in reversed(shape):
         strides.append(step)
@@ -126,9 +119,8 @@ def argument_shape(argument: ir.Value, attributes: ir.DictAttr) -> tuple[list[Nu
 def argument_shapes(function: func.FuncOp) -> dict[ir.Value, tuple[list[Number], list[Number]]]:
     """The sizes and strides of each tensor that a kernel is passed."""
     arguments = function.regions[0].blocks[0].arguments
-    entries = function.attributes["arg_attrs"] if "arg_attrs" in function.attributes else [{}] * len(arguments)
     return {
         argument: argument_shape(argument, attributes)
-        for argument, attributes in zip(arguments, entries, strict=True)
+        for argument, attributes in zip(arguments, argument_attributes(function), strict=True)
         if isinstance(argument.type, ir.RankedTensorType)
     }

@@ -35,8 +35,7 @@ class KernelScatter(OpenOp, name="kernel.scatter"):
     in_range: Annotated[Marker, OPTIONAL]
 
 
-#: The attributes that define what a scatter computes, in the graph as in a kernel.
-MEANING = ("combine", "element", "wraps", "in_range")
+_MEANING = tuple(KernelScatter.FIELDS[name] for name in ("combine", "element", "wraps", "in_range"))
 
 #: The atomics of GPUs: (combine, element) → the tt dialect's name of the atomic. ATen adds 16-bit floats in f32. There
 #: are none for products, nor for minima and maxima of floats.
@@ -55,6 +54,11 @@ def atomic_of(combine: str, spelling: str) -> str | None:
 def is_scatter(op: ir.Operation) -> bool:
     """Whether an op is a `kernel.scatter`."""
     return KernelScatter.matches(op)
+
+
+def meaning_of(op: ir.Operation) -> dict[str, ir.Attribute]:
+    """The attributes that define what a scatter computes, in the graph as in a kernel."""
+    return {field.name: op.attributes[field.name] for field in _MEANING if field.is_on(op)}
 
 
 def combined(op: ir.Operation, current: Value, value: Value) -> Value:

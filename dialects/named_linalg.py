@@ -1,8 +1,30 @@
-"""Builds linalg's named ops. Upstream's functions of these names import a language of their own, which takes 0.2 s."""
+"""Builds and recognises linalg's ops. Upstream's functions of these names import a language of their own, which takes
+0.2 s.
+"""
 
 from __future__ import annotations
 
 from cuesta._mlir import ir, linalg
+from cuesta.dialects.fields import Int
+
+_GENERIC, _FILL, _INDEX = (op.OPERATION_NAME for op in (linalg.GenericOp, linalg.FillOp, linalg.IndexOp))
+#: Of a `linalg.index`: the loop whose index the op gives.
+LOOP = Int("dim")
+
+
+def is_generic(op: ir.Operation) -> bool:
+    """Whether an op is a `linalg.generic`."""
+    return op.name == _GENERIC
+
+
+def is_fill(op: ir.Operation) -> bool:
+    """Whether an op is a `linalg.fill`."""
+    return op.name == _FILL
+
+
+def is_index(op: ir.Operation) -> bool:
+    """Whether an op is a `linalg.index`."""
+    return op.name == _INDEX
 
 
 def fill(number: ir.Value, destination: ir.Value) -> ir.Value:

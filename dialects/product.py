@@ -15,14 +15,16 @@ import re
 from dataclasses import dataclass
 
 from cuesta._mlir import ir
-from cuesta.dialects.fields import ints
+from cuesta.dialects.fields import Ints, Text
 
 #: Attributes of the graph's op: its tile, and the precision of f32: "tf32", or full f32 without the attribute.
 PRODUCT, PRECISION = "product", "precision"
 #: Attribute of a batched product of the graph that multiplies each panel of a right factor that `freezing` has packed.
 PACKED = "packed"
-#: Attributes of the generic: the loops, or in a kernel the classes, of M, N and K; the op's tile and precision.
-ROLES, TILE, GENERIC_PRECISION = "cuesta.product", "cuesta.product_tile", "cuesta.product_precision"
+#: Of the generic: the loops, or in a kernel the classes, of M, N and K.
+ROLES = Ints("cuesta.product")
+#: Of the generic: the tile and the precision of the graph's op.
+TILE, GENERIC_PRECISION = Text("cuesta.product_tile"), Text("cuesta.product_precision")
 
 #: The smallest size along each of M, N and K that tensor cores multiply at once.
 LEAST = 16
@@ -90,16 +92,17 @@ def is_in_panels(tile: str | None) -> bool:
 
 def panels_of(generic: ir.Operation) -> Panels | None:
     """The panels of a generic that is a product for a CPU; None for another generic, and for a GPU's product."""
-    tile = generic.attributes[TILE].value if TILE in generic.attributes else ""
-    return Panels.parse(tile) if is_in_panels(tile) else None
+    tile = TILE.find(generic)
+    return Panels.parse(tile) if tile is not None and is_in_panels(tile) else None
 
 
 def tile_of(generic: ir.Operation) -> Tile | None:
     """The tile of a generic that is a product; None for another generic."""
-    return Tile.parse(generic.attributes[TILE].value) if TILE in generic.attributes else None
+    tile = TILE.find(generic)
+    return None if tile is None else Tile.parse(tile)
 
 
 def roles_of(generic: ir.Operation) -> tuple[int, int, int]:
     """The loops, or in a kernel the classes, that walk M, N and K of a generic that is a product."""
-    m, n, k = ints(generic.attributes[ROLES])
+    m, n, k = ROLES.of(generic)
     return m, n, k

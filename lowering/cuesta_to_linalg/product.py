@@ -8,7 +8,6 @@
 from __future__ import annotations
 
 from cuesta._mlir import ir
-from cuesta.dialects.fields import int_array
 from cuesta.dialects.product import GENERIC_PRECISION, PRECISION, PRODUCT, ROLES, TILE
 from cuesta.dialects.scalar import Scalar, Value
 from cuesta.dialects.types import element, shape_of, spelling_of
@@ -49,11 +48,10 @@ def lower_product(b: LinalgBuilder, op: ir.Operation) -> None:
         reduced=[loops.index(at_k)],
         identity=lambda kind: 0,
     )
-    attributes = total.owner.attributes
-    attributes[ROLES] = int_array([loops.index(d) for d in (at_m, at_n, at_k)])
-    attributes[TILE] = op.attributes[PRODUCT]
+    ROLES.put(total.owner, [loops.index(d) for d in (at_m, at_n, at_k)])
+    TILE.put(total.owner, op.attributes[PRODUCT].value)
     if PRECISION in op.attributes:
-        attributes[GENERIC_PRECISION] = op.attributes[PRECISION]
+        GENERIC_PRECISION.put(total.owner, op.attributes[PRECISION].value)
     b.squeezed[op.results[0]] = total
 
 

@@ -51,7 +51,7 @@ class MultiplyPanels(Pass):
 def _multiply(function: func.FuncOp) -> None:
     generics = [op for op in walk(function.operation) if op.name == "linalg.generic"]
     for op in generics:
-        if TILE in op.attributes and _is_plain(op):
+        if TILE.is_on(op) and _is_plain(op):
             fill = _zeros_before(op)
             with ir.InsertionPoint(op), op.location:
                 _write(_product_of(op, function.regions[0].blocks[0], fill is not None))
@@ -92,7 +92,7 @@ def _product_of(op: ir.Operation, entry: ir.Block, fresh: bool) -> Product:
     """The product that a generic computes. The memory for a packed panel is allocated at the beginning of `entry`, once
     for the whole call."""
     at_m, at_n, at_k = _loops_of(op)
-    tile = Panels.parse(op.attributes[TILE].value)
+    tile = Panels.parse(TILE.of(op))
     maps = [dims_of(m.value) for m in op.attributes["indexing_maps"]]
     loops = ((at_m, at_k), (at_k, at_n), (at_m, at_n))
     a, b, c = (

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from cuesta._mlir import arith, func, ir, scf
 from cuesta.dialects import tt
 from cuesta.dialects.fields import ints, numbers
-from cuesta.dialects.kernel_module import COUNTS, argument_shapes, is_computed_with, operand_classes, parameters
+from cuesta.dialects.kernel_fields import COUNTS
+from cuesta.dialects.kernel_module import argument_shapes, is_computed_with, operand_classes, parameters
 from cuesta.dialects.kernel_scatter import is_scatter
 from cuesta.dialects.product import tile_of
 from cuesta.dialects.types import spelling_of
@@ -71,7 +72,7 @@ def lower_kernel(function: func.FuncOp, library: str) -> None:
                 tt.return_()
                 function.operation.erase()
                 return
-            known = ints(attributes[COUNTS]) if COUNTS in attributes else [0] * len(programs)
+            known = COUNTS.find(function) or [0] * len(programs)
             _place(frame, parallel, [n or own for n, own in zip(known, programs, strict=True)])
             loops = ints(attributes["cuesta.loops"]) if "cuesta.loops" in attributes else []
             for c in range(len(sizes)):

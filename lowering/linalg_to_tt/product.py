@@ -237,5 +237,4 @@ def _parted(number: Value, size: Value) -> tuple[Value, Value]:
 
 
 def _precision(op: ir.Operation) -> str:
-    precision: str = op.attributes[GENERIC_PRECISION].value if GENERIC_PRECISION in op.attributes else "ieee"
-    return precision
+    return GENERIC_PRECISION.find(op) or "ieee"

@@ -13,10 +13,21 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from cuesta._mlir import func, ir, linalg
-from cuesta.dialects import host, types
+from cuesta.dialects import aten, host, types
 from cuesta.dialects.affine_maps import projection, squeeze
-from cuesta.dialects.fields import int_attr, ints, numbers
-from cuesta.dialects.graph_function import donated_arguments
+from cuesta.dialects.cuesta.shape import Cat
+from cuesta.dialects.fields import int_attr
+from cuesta.dialects.graph_function import (
+    MUTATES,
+    REMARKS,
+    argument_attributes,
+    donated_arguments,
+    result_attributes,
+    set_argument_attributes,
+    set_result_attributes,
+    strides_of_arguments,
+    strides_of_results,
+)
 from cuesta.dialects.kernel_attention import is_attention
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.passes.analysis.aliases import alias_root
@@ -131,10 +142,9 @@ class HostWriter:
     # -- other items --------------------------------------------------------------------------
     def call(self, op: ir.Operation) -> None:
         """Writes a call into ATen, with its operands in the strides that it was traced with."""
-        wanted = host.Call.operand_strides.find(op) or [None] * len(op.operands)
         dtypes = host.Call.dtypes.of(op)
         buffers = []
-        for value, traced in zip(op.operands, wanted, strict=True):
+        for value, traced in zip(op.operands, aten.traced_strides(op), strict=True):
             layout = self.where.layout_of(value)
             if traced is not None:
                 strides = strides_for_call(layout, traced, host.Call.rows_aligned.is_on(op))
@@ -200,11 +210,11 @@ def build_host(
     old = function.regions[0].blocks[0]
     terminator = list(old.operations)[-1].operation
     returned = list(terminator.operands)
-    mutates = ints(function.attributes["cuesta.mutates"]) if "cuesta.mutates" in function.attributes else []
+    mutates = MUTATES.find(function) or []
     fresh = returned[len(returned) - len(mutates) :]
     items = collect(old, machine.atomics, {*fresh, *map(alias_root, fresh)})
     grouping = Grouping(items, set(returned), machine)
-    wanted = [numbers(attrs["cuesta.strides"]) for attrs in function.attributes["res_attrs"]]
+    given, wanted = strides_of_arguments(function), strides_of_results(function)
     strides_of = dict(zip(returned, wanted, strict=True))
     grouping.run(fuse)
     if fuse and machine.in_sequence:
@@ -212,8 +222,7 @@ def build_host(
     if fuse and machine.scalars_together:
         fuse_horizontally(grouping)
     argument_types = [
-        memref(shape_of(a), numbers(attrs["cuesta.strides"]), spelling_of(a))
-        for a, attrs in zip(old.arguments, function.attributes["arg_attrs"], strict=True)
+        memref(shape_of(a), strides, spelling_of(a)) for a, strides in zip(old.arguments, given, strict=True)
     ]
     with ir.InsertionPoint(function), function.location:
         new = func.FuncOp("graph", (argument_types, []))
@@ -221,13 +230,9 @@ def build_host(
     writer = HostWriter(function, kernels, machine)
     where = writer.where
     with ir.InsertionPoint(entry), function.location:
-        for old_argument, argument, attrs in zip(
-            old.arguments, entry.arguments, function.attributes["arg_attrs"], strict=True
-        ):
+        for old_argument, argument, strides in zip(old.arguments, entry.arguments, given, strict=True):
             base = where.add_base(argument)
-            where.layouts[old_argument] = Layout(
-                base, 0, shape_of(old_argument), tuple(numbers(attrs["cuesta.strides"]))
-            )
+            where.layouts[old_argument] = Layout(base, 0, shape_of(old_argument), tuple(strides))
         where.donated_reuse = donated_reuse(function, machine)
         where.results = {alias_root(value) for value in returned}
         updated = zip(fresh, (old.arguments[i] for i in mutates), strict=True)
@@ -239,25 +244,22 @@ def build_host(
                 writer.launch(unit, placement.outputs_of(unit, grouping, set(returned)))
                 continue
             with unit.op.location:
-                if unit.op.name == "aten.call":
+                if aten.Call.matches(unit.op):
                     writer.call(unit.op)
                 elif is_attention(unit.op):
                     launch_attention(where, writer.kernels, unit.op)
-                elif unit.op.name == "host.check":
+                elif host.Check.matches(unit.op):
                     writer.check(unit.op)
-                elif unit.op.name == "cuesta.cat" and not is_inner(unit.op):
+                elif Cat.matches(unit.op) and not is_inner(unit.op):
                     writer.concatenate(unit.op, order_of(unit.op, strides_of))
         results = finish(where, function, returned, wanted)
         func.ReturnOp(results)
     with ir.InsertionPoint(kernels):
         write_kernels(list(writer.kernels.written.values()), machine.shares_code)
-    new.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(argument_types, [r.type for r in results]))
-    for name in ("arg_attrs", "res_attrs"):
-        new.attributes[name] = function.attributes[name]
-    if len(results) < len(returned):
-        new.attributes["res_attrs"] = ir.ArrayAttr.get(list(function.attributes["res_attrs"])[: len(results)])
-    earlier = list(function.attributes["cuesta.remarks"]) if "cuesta.remarks" in function.attributes else []
-    new.attributes["cuesta.remarks"] = ir.ArrayAttr.get([*earlier, *_remarks(grouping)])
+    new.function_type = ir.TypeAttr.get(ir.FunctionType.get(argument_types, [r.type for r in results]))
+    set_argument_attributes(new, argument_attributes(function))
+    set_result_attributes(new, list(result_attributes(function))[: len(results)])
+    REMARKS.put(new, ir.ArrayAttr.get([*(REMARKS.find(function) or []), *_remarks(grouping)]))
     function.operation.erase()
 
 

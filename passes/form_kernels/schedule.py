@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from cuesta._mlir import ir
-from cuesta.dialects.aten import is_random
+from cuesta.dialects import aten
 from cuesta.dialects.cuesta.views import VIEWS
 from cuesta.dialects.types import byte_count
 from cuesta.passes.analysis.aliases import alias_root
@@ -74,10 +74,10 @@ def _may_move(unit: Unit) -> bool:
     """Whether moving a unit is unobservable: random ops draw in order, and ops from outside ATen may do anything."""
     if isinstance(unit, Group):
         return True
-    if unit.op.name != "aten.call":
+    if not aten.Call.matches(unit.op):
         return False
-    overload = unit.op.attributes["overload"].value
-    return overload.startswith("aten.") and not is_random(overload)
+    overload = aten.Call.overload.of(unit.op)
+    return overload.startswith("aten.") and not aten.is_random(overload)
 
 
 def _holding_less(usual: list[int], steps: Sequence[Step], kept: set[Value]) -> list[int]:

@@ -22,9 +22,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cuesta._mlir import func, ir
-from cuesta.dialects.fields import int_array, int_attr, ints, numbers
-from cuesta.dialects.kernel_module import (
+from cuesta.dialects.kernel_fields import (
+    ALIGN,
+    BLOCKS,
+    CLASSES,
     COUNTS,
+    FITS,
+    LOOPS,
+    MULTIPLES,
+    PARALLEL,
+    SIZES,
+    STAGES,
+    WARPS,
+    WIDE,
+)
+from cuesta.dialects.kernel_module import (
     argument_shapes,
     is_computed_with,
     kernel_modules,
@@ -32,6 +44,7 @@ from cuesta.dialects.kernel_module import (
     parameters,
 )
 from cuesta.dialects.kernel_scatter import is_scatter
+from cuesta.dialects.named_linalg import is_fill, is_generic
 from cuesta.dialects.product import tile_of
 from cuesta.errors import Unsupported
 from cuesta.passes.analysis.launches import Launch, common_divisor, is_wide, largest, launches_of
@@ -52,7 +65,7 @@ from cuesta.sizes.facts import divisor_of
 #: The pointer alignment that wide loads require, in bytes.
 ALIGNED = 16
 #: The largest multiple that is tracked for a size: the widest block.
-MULTIPLES = 1 << 20
+_LARGEST_MULTIPLE = 1 << 20
 #: If one block takes a whole row, there are versions for rows of half, a quarter, twice as many elements and so on
 #: (`_SHIFTS`), none shorter than `_SHORTEST`.
 _SHIFTS, _SHORTEST = (-1, -2, -3, 1, 2), 32
@@ -93,16 +106,16 @@ class _Kernel:
     @staticmethod
     def read(function: func.FuncOp, launches: Sequence[Launch]) -> _Kernel:
         generics = [o.operation for o in function.regions[0].blocks[0].operations]
-        generics = [op for op in generics if op.name == "linalg.generic" or is_scatter(op)]
+        generics = [op for op in generics if is_generic(op) or is_scatter(op)]
         tensors = [
             classes
             for g in generics
             for value, classes in zip(g.operands, operand_classes(g), strict=True)
             if _in_memory(value)
         ]
-        sizes = numbers(function.attributes["cuesta.sizes"])
-        parallel = set(ints(function.attributes["cuesta.parallel"]))
-        spaces = [ints(g.attributes["cuesta.classes"]) for g in generics]
+        sizes = SIZES.of(function)
+        parallel = set(PARALLEL.of(function))
+        spaces = [CLASSES.of(g) for g in generics]
         # A symbolic size that is 0 in the traced call is larger in other calls.
         counts = zip(largest(launches, sizes), sizes, strict=True)
         about = [_SHORTEST if n == 0 and isinstance(size, Size) else n for n, size in counts]
@@ -138,7 +151,7 @@ def _annotate(kernel: _Kernel) -> None:
     for version, copied in zip(versions, copies, strict=True):
         _write(replace(kernel, function=copied), version.blocks, set(version.blocks.loops), version.wide, offsets)
         if any(version.counts):
-            copied.attributes[COUNTS] = int_array(version.counts)
+            COUNTS.put(copied, list(version.counts))
     for launch in kernel.launches:
         aligned = [launch.offsets[i] % multiple for i, multiple in offsets.items()]
         given = [(own, [*map(launch.size, v.unless), *aligned]) for own, v in zip(names, versions, strict=True)]
@@ -206,13 +219,13 @@ def _masks(kernel: _Kernel, c: int, blocks: Blocks, wide: Mapping[str, int]) -> 
 def _multiples(kernel: _Kernel) -> dict[str, int]:
     """Parameter → a number that divides it in every launch of every call."""
     names = parameters(kernel.function)
-    return {p: common_divisor((launch.parameters[p] for launch in kernel.launches), MULTIPLES) for p in names}
+    return {p: common_divisor((launch.parameters[p] for launch in kernel.launches), _LARGEST_MULTIPLE) for p in names}
 
 
 def _exact(kernel: _Kernel, chosen: Blocks, wide: Mapping[str, int]) -> list[_Version]:
     """The version for the traced call's number of blocks along each parallel class but the first, and for full blocks
     if the traced ones are: a program then finds its position by dividing by constants."""
-    parallel = ints(kernel.function.attributes["cuesta.parallel"])
+    parallel = PARALLEL.of(kernel.function)
     about = {c: {hint(launch.size(kernel.sizes[c])) for launch in kernel.launches} for c in parallel}
     several = [c for c in parallel if any(n > chosen.sizes[c] for n in about[c])]
     inner = [c for c in several[1:] if isinstance(kernel.sizes[c], Size)]
@@ -246,7 +259,7 @@ def _annotate_general(kernel: _Kernel) -> None:
         walked = set()
     _write(kernel, chosen, walked | set(chosen.loops))
     if walked and not chosen.loops:
-        kernel.function.attributes["cuesta.fits"] = ir.UnitAttr.get()
+        FITS.mark(kernel.function)
 
 
 def _write(
@@ -259,25 +272,23 @@ def _write(
     """Writes the choice as attributes. `wide` (by parameter) and `offsets` (by argument) hold divisors of parameters
     and of arguments' offsets that are larger than those known for every call."""
     function, launches = kernel.function, kernel.launches
-    attributes = function.attributes
-    attributes["cuesta.blocks"] = int_array(chosen.sizes)
-    attributes["cuesta.warps"] = int_attr(chosen.warps)
+    BLOCKS.put(function, list(chosen.sizes))
+    WARPS.put(function, chosen.warps)
     if kernel.products:
-        attributes["cuesta.stages"] = int_attr(chosen.stages)
+        STAGES.put(function, chosen.stages)
     if loops:
-        attributes["cuesta.loops"] = int_array(sorted(loops))
+        LOOPS.put(function, sorted(loops))
     shapes = argument_shapes(function)
     known = [common_divisor((launch.offsets[i] for launch in launches), ALIGNED) for i in range(len(shapes))]
-    attributes["cuesta.align"] = int_array(offsets.get(i, n) for i, n in enumerate(known))
+    ALIGN.put(function, [offsets.get(i, n) for i, n in enumerate(known)])
     names = list(parameters(function))
     if names:
-        multiples = _multiples(kernel)
-        attributes["cuesta.multiples"] = int_array(wide.get(p, n) for p, n in multiples.items())
+        MULTIPLES.put(function, [wide.get(p, n) for p, n in _multiples(kernel).items()])
     # No size is negative; a number that bodies compute with may be.
     computed = [symbol(p) for p, value in parameters(function).items() if is_computed_with(value)]
     counts = [*(_extent(*shape) for shape in shapes.values()), *kernel.sizes, *computed, *(-p for p in computed)]
     if is_wide(launches if names else [Launch([], {})], counts):
-        attributes["cuesta.wide"] = ir.UnitAttr.get()
+        WIDE.mark(function)
 
 
 def _can_loop(generics: Sequence[ir.Operation], walked: set[int]) -> bool:
@@ -286,7 +297,7 @@ def _can_loop(generics: Sequence[ir.Operation], walked: set[int]) -> bool:
     for op in generics:
         if is_scatter(op):  # all its loops are parallel
             continue
-        classes = ints(op.attributes["cuesta.classes"])
+        classes = CLASSES.of(op)
         kinds = [str(k) for k in op.attributes["iterator_types"]]
         reduced = {c for c, kind in zip(classes, kinds, strict=True) if "reduction" in kind}
         if reduced & walked and not walked & set(classes) <= reduced:
@@ -306,7 +317,7 @@ def _in_memory(value: ir.Value) -> bool:
     """Whether a kernel's tensor is an argument, directly or filled."""
     if isinstance(value.owner, ir.Block):
         return True
-    return value.owner.name == "linalg.fill" and _in_memory(value.owner.operands[1])
+    return is_fill(value.owner) and _in_memory(value.owner.operands[1])
 
 
 def _extent(sizes: Sequence[Number], strides: Sequence[Number]) -> Number:

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cuesta._mlir import ir
-from cuesta.dialects.fields import int_array, int_attr, ints
+from cuesta._mlir import func, ir
+from cuesta.dialects.kernel_fields import BLOCKS, LOOPS, PARALLEL, STAGES
 from cuesta.dialects.kernel_module import kernel_modules
 from cuesta.dialects.product import LEAST
 from cuesta.passes.infra.graph_rewrite import functions
@@ -34,33 +34,33 @@ class HalveBlocks(Pass):
             for nested in kernel_modules(module):
                 for function in functions(nested):
                     for _ in range(self.times):
-                        _halve(function.attributes)
+                        _halve(function)
 
 
-def _halve(attributes: ir.OpAttributeMap) -> None:
-    if "cuesta.stages" in attributes:
-        _shrink_product(attributes)
+def _halve(function: func.FuncOp) -> None:
+    if STAGES.is_on(function):
+        _shrink_product(function)
         return
-    blocks, parallel = ints(attributes["cuesta.blocks"]), ints(attributes["cuesta.parallel"])
-    loops = ints(attributes["cuesta.loops"]) if "cuesta.loops" in attributes else []
+    blocks, parallel = BLOCKS.of(function), PARALLEL.of(function)
+    loops = LOOPS.find(function) or []
     for classes in (parallel, loops, range(len(blocks))):
         chosen = max((c for c in classes if blocks[c] > 1), key=lambda c: blocks[c], default=None)
         if chosen is None:
             continue
         blocks[chosen] //= 2
-        attributes["cuesta.blocks"] = int_array(blocks)
+        BLOCKS.put(function, blocks)
         if chosen not in parallel and chosen not in loops:
-            attributes["cuesta.loops"] = int_array(sorted([*loops, chosen]))
+            LOOPS.put(function, sorted([*loops, chosen]))
         return
 
 
-def _shrink_product(attributes: ir.OpAttributeMap) -> None:
-    stages = attributes["cuesta.stages"].value
+def _shrink_product(function: func.FuncOp) -> None:
+    stages = STAGES.of(function)
     if stages > 2:
-        attributes["cuesta.stages"] = int_attr(stages - 1)
+        STAGES.put(function, stages - 1)
         return
-    blocks = ints(attributes["cuesta.blocks"])
+    blocks = BLOCKS.of(function)
     chosen = max(range(len(blocks)), key=lambda c: blocks[c])
     if blocks[chosen] > LEAST:
         blocks[chosen] //= 2
-        attributes["cuesta.blocks"] = int_array(blocks)
+        BLOCKS.put(function, blocks)

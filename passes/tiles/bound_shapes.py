@@ -8,16 +8,15 @@ A memref with a static shape is passed as an address alone. So are buffers of dy
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from cuesta._mlir import ir, memref
-from cuesta.dialects.fields import numbers
 from cuesta.dialects.index_arithmetic import index_of
 from cuesta.dialects.types import static, strided
-from cuesta.sizes import Size
+from cuesta.sizes import Number, Size
 
 
-def bind_shapes(entry: ir.Block, shapes: Sequence[ir.Attribute | None], given: Mapping[str, ir.Value]) -> None:
+def bind_shapes(entry: ir.Block, shapes: Iterable[list[list[Number]] | None], given: Mapping[str, ir.Value]) -> None:
     """Casts each argument to its shape: `shapes` has the argument's sizes and strides, in terms of the parameters
     `given`; None if its type states them."""
     first = entry.operations[0]
@@ -25,7 +24,7 @@ def bind_shapes(entry: ir.Block, shapes: Sequence[ir.Attribute | None], given: M
         if shape is None:
             continue
         kind = ir.MemRefType(argument.type)
-        sizes, strides = (numbers(part) for part in shape)
+        sizes, strides = shape
         argument.set_type(ir.MemRefType.get([], kind.element_type))
         with ir.InsertionPoint(first), first.operation.location:
             dynamic = [[index_of(n, given) for n in numbers if isinstance(n, Size)] for numbers in (sizes, strides)]

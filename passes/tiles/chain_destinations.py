@@ -10,7 +10,7 @@ one of them before it is written; and it would read an argument that the kernel 
 
 from __future__ import annotations
 
-from cuesta._mlir import ir
+from cuesta._mlir import bufferization, ir
 from cuesta.dialects import walk
 from cuesta.passes.infra.graph_rewrite import users
 from cuesta.passes.infra.registry import Pass, register_pass
@@ -21,7 +21,8 @@ class ChainDestinations(Pass):
     """Chains the destinations of one value, and copies arguments to theirs before they are overwritten."""
 
     def run(self, module: ir.Module) -> None:
-        ops = [op for op in walk(module.operation) if op.name == "bufferization.materialize_in_destination"]
+        name = bufferization.MaterializeInDestinationOp.OPERATION_NAME
+        ops = [op for op in walk(module.operation) if op.name == name]
         written = {op.operands[1] for op in ops}
         placed: dict[ir.Value, ir.Value] = {}
         for op in ops:

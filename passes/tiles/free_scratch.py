@@ -29,7 +29,7 @@ def _free(op: ir.Operation) -> None:
     for region in op.regions:
         for block in region.blocks:
             for inner in list(block.operations):
-                if inner.operation.name == "memref.alloc":
+                if isinstance(inner, memref.AllocOp):
                     end = block.operations[len(block.operations) - 1]
                     with ir.InsertionPoint(end), inner.operation.location:
                         memref.DeallocOp(inner.operation.results[0])

@@ -20,8 +20,9 @@ import math
 from collections.abc import Iterable, Sequence
 
 from cuesta._mlir import func, ir
-from cuesta.dialects.fields import int_array, numbers
-from cuesta.dialects.kernel_module import OTHERWISE, UNLESS, argument_shapes, parameters
+from cuesta.dialects import host
+from cuesta.dialects.kernel_fields import SIZES
+from cuesta.dialects.kernel_module import argument_shapes, parameters
 from cuesta.passes.analysis.launches import Launch, common_divisor
 from cuesta.sizes import Number, hint, symbols
 
@@ -33,7 +34,7 @@ def widening(function: func.FuncOp, launches: Sequence[Launch], fastest: Iterabl
     """Parameter → its multiple, at most `WIDE`, in every launch of the traced call. Includes only parameters on which
     wide loads depend (strides, and sizes of the classes `fastest`, which are contiguous in memory), and only if a
     smaller multiple is known for other calls."""
-    sizes = numbers(function.attributes["cuesta.sizes"])
+    sizes = SIZES.of(function)
     wanted = [stride for _, strides in argument_shapes(function).values() for stride in strides]
     wanted += [sizes[c] for c in fastest]
     named: set[str] = set().union(*(symbols(n) for n in wanted))
@@ -59,8 +60,8 @@ def add_version(function: func.FuncOp, name: str) -> func.FuncOp:
     """Adds a copy of a kernel, called `name`, before it."""
     with ir.InsertionPoint(function):
         added = function.operation.clone().opview
-    added.attributes["sym_name"] = ir.StringAttr.get(name)
     assert isinstance(added, func.FuncOp)
+    added.sym_name = ir.StringAttr.get(name)
     return added
 
 
@@ -79,12 +80,10 @@ def choose_at_launch(launch: Launch, versions: Sequence[tuple[str, Iterable[Numb
             break
     op = launch.op
     assert op is not None
-    module, *_ = op.attributes["kernel"].value
-    symbols = [ir.SymbolRefAttr.get([module, name]) for name in names]
-    op.attributes["kernel"] = symbols[0]
+    host.Launch.kernel.put(op, names[0])
     if len(names) > 1:
-        op.attributes[OTHERWISE] = ir.ArrayAttr.get(symbols[1:])
-        op.attributes[UNLESS] = ir.ArrayAttr.get([int_array(row) for row in unless[:-1]])
+        host.Launch.otherwise.put(op, names[1:])
+        host.Launch.unless.put(op, unless[:-1])
 
 
 def excess(size: Number, block: int, masked: bool = False) -> Number:

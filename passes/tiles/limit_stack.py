@@ -32,14 +32,13 @@ class LimitStack(Pass):
                     self._limit(function)
 
     def _limit(self, function: func.FuncOp) -> None:
-        found = [op for op in walk(function.operation) if op.name == "memref.alloca"]
+        found = [op for op in walk(function.operation) if op.name == memref.AllocaOp.OPERATION_NAME]
         buffers = sorted(((hint(byte_count(op.results[0].type)), op) for op in found), key=itemgetter(0))
         left = self.bytes
         for size, op in buffers:
             left -= size
             if left < 0:
-                alignment = op.attributes["alignment"].value if "alignment" in op.attributes else None
                 with ir.InsertionPoint(op), op.location:
-                    made = memref.AllocOp(op.results[0].type, [], [], alignment=alignment)
+                    made = memref.AllocOp(op.results[0].type, [], [], alignment=op.opview.alignment)
                 op.results[0].replace_all_uses_with(made.operation.results[0])
                 op.erase()

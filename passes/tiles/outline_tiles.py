@@ -14,11 +14,13 @@ from __future__ import annotations
 
 import math
 
-from cuesta._mlir import arith, func, ir, scf
-from cuesta.dialects import walk
-from cuesta.dialects.fields import int_attr, numbers
+from cuesta._mlir import arith, func, ir, memref, scf
+from cuesta.dialects import kernel_fields, walk
+from cuesta.dialects.graph_function import argument_attributes, set_argument_attributes
 from cuesta.dialects.index_arithmetic import index_of
-from cuesta.dialects.kernel_module import LOOP_ANNOTATION, SHAPE, TAIL, TILES, kernel_modules, parameters
+from cuesta.dialects.kernel_fields import PARALLEL, SHAPE, SIZES, TILES_ALONG, WORK
+from cuesta.dialects.kernel_module import LOOP_ANNOTATION, TAIL, TILES, kernel_modules, parameters
+from cuesta.dialects.named_linalg import is_index
 from cuesta.errors import VerifyError
 from cuesta.passes.infra.graph_rewrite import functions
 from cuesta.passes.infra.registry import Pass, register_pass
@@ -46,7 +48,7 @@ def _outline(function: func.FuncOp) -> None:
     after = False
     tail = []
     for op in entry.operations:
-        if after and op.operation.name not in ("func.return", "memref.dealloc"):
+        if after and not isinstance(op, func.ReturnOp | memref.DeallocOp):
             tail.append(op.operation)
         after = after or op == loop
     if tail:
@@ -69,9 +71,9 @@ def _range(function: func.FuncOp, loop: scf.ForallOp) -> None:
     entry = function.regions[0].blocks[0]
     index = ir.IndexType.get()
     low, high = (entry.add_argument(index, function.location) for _ in range(2))
-    uppers, steps = (list(loop.attributes[n]) for n in ("staticUpperBound", "staticStep"))
+    uppers, steps = list(loop.staticUpperBound), list(loop.staticStep)
     counts: list[Number] = [-(-u // s) for u, s in zip(uppers, steps, strict=True)]
-    if "cuesta.tiles" in loop.attributes:
+    if TILES_ALONG.is_on(loop):
         counts = _counts_of(loop, len(steps))
     given = parameters(function)
     with ir.InsertionPoint(loop), loop.location:
@@ -86,20 +88,19 @@ def _range(function: func.FuncOp, loop: scf.ForallOp) -> None:
         old.replace_all_uses_with(value)
     for op in list(loop.body.operations)[:-1]:
         op.operation.move_before(end.operation)
-    function.attributes["cuesta.tiles"] = int_attr(math.prod(counts))
-    function.attributes["cuesta.work"] = loop.attributes["cuesta.work"]
+    kernel_fields.TILES.put(function, math.prod(counts))
+    WORK.put(function, WORK.of(loop))
     loop.operation.erase()
 
 
 def _counts_of(loop: scf.ForallOp, rank: int) -> list[Number]:
     """The number of tiles along each of a loop's dims, if that depends on the call. Upstream's canonicalisation drops
     dims that have one tile in every call (attention of one head), but `cuesta.tiles` still counts them."""
-    counts = numbers(loop.attributes["cuesta.tiles"])
+    tiles = TILES_ALONG.of(loop)
+    counts = tiles if len(tiles) == rank else [count for count in tiles if count != 1]
     if len(counts) != rank:
-        counts = [count for count in counts if count != 1]
-    if len(counts) != rank:
-        tiles = loop.attributes["cuesta.tiles"]
-        raise VerifyError(f"cuesta.tiles = {tiles} needs {rank} entries, as the loop has dims, at {loop.location}")
+        name = TILES_ALONG.name
+        raise VerifyError(f"{name} = {tiles} needs {rank} entries, as the loop has dims, at {loop.location}")
     return counts
 
 
@@ -107,7 +108,7 @@ def _finds_positions(loop: scf.ForallOp) -> bool:
     """Whether tiles reduce values computed from loop indices. For rows of up to eight elements LLVM then does well to
     vectorise across rows (argmax of rows of 8 takes 0.1 of the time)."""
     reductions = (op for op in walk(loop.operation) if "reduction" in str(op.attributes.get("iterator_types")))
-    return any(inner.name == "linalg.index" for op in reductions for inner in walk(op))
+    return any(is_index(inner) for op in reductions for inner in walk(op))
 
 
 def _delinearise(tile: ir.Value, counts: list[Number], steps: list[int], given: dict[str, ir.Value]) -> list[ir.Value]:
@@ -133,30 +134,16 @@ def _finish(function: func.FuncOp, name: str) -> None:
     with ir.InsertionPoint(terminator), function.location:
         func.ReturnOp([])
     terminator.operation.erase()
-    attributes = function.attributes.get("arg_attrs", [])
-    shapes = [_attribute(a, SHAPE) for a in attributes]
-    bind_shapes(entry, shapes, parameters(function))
+    bind_shapes(entry, map(SHAPE.find_in, argument_attributes(function)), parameters(function))
     arguments = [a.type for a in entry.arguments]
-    function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(arguments, []))
-    if "res_attrs" in function.attributes:
-        del function.attributes["res_attrs"]
-    unit = ir.UnitAttr.get()
+    function.function_type = ir.TypeAttr.get(ir.FunctionType.get(arguments, []))
+    function.res_attrs = None
     # A launch writes fresh memory: its outputs overlap neither one another nor its inputs.
-    noalias = {"llvm.noalias": unit}
-    function.attributes["arg_attrs"] = ir.ArrayAttr.get(
-        [ir.DictAttr.get(noalias if isinstance(t, ir.MemRefType) else {}) for t in arguments]
-    )
-    for stale in ("cuesta.parallel", "cuesta.sizes"):
-        if stale in function.attributes:
-            del function.attributes[stale]
-    function.attributes["sym_name"] = ir.StringAttr.get(name)
-
-
-def _attribute(entries: ir.DictAttr, name: str) -> ir.Attribute | None:
-    for entry in entries:
-        if entry.name == name:
-            return entry.attr
-    return None
+    noalias = {"llvm.noalias": ir.UnitAttr.get()}
+    set_argument_attributes(function, [noalias if isinstance(t, ir.MemRefType) else {} for t in arguments])
+    for stale in (PARALLEL, SIZES):
+        stale.drop(function)
+    function.sym_name = ir.StringAttr.get(name)
 
 
 @register_pass("outline-tiles")

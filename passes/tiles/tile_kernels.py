@@ -20,9 +20,9 @@ from cuesta._mlir import arith, bufferization, func, ir, linalg, scf, tensor
 from cuesta.dialects import product, types
 from cuesta.dialects.affine_maps import projection
 from cuesta.dialects.clones import clone_op
-from cuesta.dialects.fields import int_array, ints, numbers
+from cuesta.dialects.graph_function import argument_attributes, set_argument_attributes
+from cuesta.dialects.kernel_fields import BUFFER_LAYOUT, CLASSES, PARALLEL, SHAPE, SIZES
 from cuesta.dialects.kernel_module import (
-    SHAPE,
     body_ops,
     count_tiles,
     destination_of,
@@ -30,18 +30,19 @@ from cuesta.dialects.kernel_module import (
     operand_classes,
     parameters,
 )
-from cuesta.dialects.named_linalg import fill, transpose
+from cuesta.dialects.named_linalg import LOOP, fill, is_fill, is_index, transpose
 from cuesta.dialects.types import index_value, row_major, shape_of, spelling_of, strided
 from cuesta.passes.analysis.launches import launches_of, traced_parameters
-from cuesta.passes.infra.graph_rewrite import functions
+from cuesta.passes.infra.graph_rewrite import functions, is_unused
 from cuesta.passes.infra.registry import Pass, register_pass
-from cuesta.passes.tiles.tile_sizes import loop_order, tiles_of
+from cuesta.passes.tiles.tile_sizes import loop_order, tiled_generics, tiles_of
 from cuesta.sizes import Number, Size, hints
 
 Value: TypeAlias = ir.Value
 
 #: Most elements of a tile that is transposed because loops walk it against its memory order: it stays in L2.
 _TRANSPOSED = 1 << 14
+_EMPTY = tensor.EmptyOp.OPERATION_NAME
 
 
 @dataclass
@@ -105,7 +106,7 @@ class Tiler:
 
     def emit(self, op: ir.Operation) -> None:
         """Emits one generic on tiles."""
-        classes = ints(op.attributes["cuesta.classes"])
+        classes = CLASSES.of(op)
         accesses = operand_classes(op)
         loops = self.kept(classes)
         outputs = len(op.results)
@@ -117,15 +118,15 @@ class Tiler:
         kinds = [k for k, c in zip(op.attributes["iterator_types"], classes, strict=True) if c in loops]
         new = linalg.GenericOp([v.type for v in inits], tiles, inits, ir.ArrayAttr.get(maps), ir.ArrayAttr.get(kinds))
         if product.panels_of(op) is not None:
-            new.operation.attributes[product.ROLES] = int_array(loops.index(c) for c in product.roles_of(op))
-            new.operation.attributes[product.TILE] = op.attributes[product.TILE]
+            product.ROLES.put(new, [loops.index(c) for c in product.roles_of(op)])
+            product.TILE.put(new, product.TILE.of(op))
         old_block = op.regions[0].blocks[0]
         block = new.regions[0].blocks.append(*[a.type for a in old_block.arguments])
         mapping = dict(zip(old_block.arguments, block.arguments, strict=True))
         with ir.InsertionPoint(block):
             for inner in body_ops(op):
-                if inner.name == "linalg.index":
-                    mapping[inner.results[0]] = self.index(classes[inner.attributes["dim"].value], loops)
+                if is_index(inner):
+                    mapping[inner.results[0]] = self.index(classes[LOOP.of(inner)], loops)
                 else:
                     clone_op(inner, mapping)
         self.values.update(zip(op.results, new.results, strict=True))
@@ -167,7 +168,7 @@ class Tiler:
         owner = value.owner
         if isinstance(owner, ir.Block):
             return self.values.get(value) or self.slice(self.destinations[value], classes)
-        if owner.name == "tensor.empty":
+        if owner.name == _EMPTY:
             return self.fresh(classes, spelling_of(value))
         number, destination = owner.operands
         constant = arith.ConstantOp(number.type, number.owner.attributes["value"]).result
@@ -176,16 +177,14 @@ class Tiler:
 
 def work_of(op: ir.Operation, sizes: Sequence[Number]) -> Number:
     """Scalar operations of a generic; a transcendental counts as twelve."""
-    points = math.prod(sizes[c] for c in ints(op.attributes["cuesta.classes"]))
+    points = math.prod(sizes[c] for c in CLASSES.of(op))
     return points * sum(12 if inner.name.startswith("math.") else 1 for inner in body_ops(op))
 
 
 def _tile(function: func.FuncOp) -> None:
-    sizes = numbers(function.attributes["cuesta.sizes"])
-    parallel = set(ints(function.attributes["cuesta.parallel"]))
+    sizes, parallel = SIZES.of(function), set(PARALLEL.of(function))
     entry = function.regions[0].blocks[0]
-    generics = [o.operation for o in entry.operations if o.operation.name == "linalg.generic"]
-    tiled = [g for g in generics if "cuesta.tail" not in g.attributes]
+    tiled = tiled_generics(function)
     tensors = [classes for g in tiled for classes in operand_classes(g) if classes]
     work = sum(work_of(g, sizes) for g in tiled)
     reaches = not _is_written_again(tiled)
@@ -262,9 +261,8 @@ def _move_after_loop(entry: ir.Block, loop: scf.ForallOp, tiled: list[ir.Operati
         g.erase()
     for op in reversed(list(entry.operations)):
         operation = op.operation
-        if operation.name in ("linalg.fill", "tensor.empty", "arith.constant") and all(
-            next(iter(r.uses), None) is None for r in operation.results
-        ):
+        initial = is_fill(operation) or operation.name in (_EMPTY, arith.ConstantOp.OPERATION_NAME)
+        if initial and all(is_unused(r) for r in operation.results):
             operation.erase()
 
 
@@ -277,7 +275,7 @@ class TileKernels(Pass):
             launches = launches_of(module)
             for nested in kernel_modules(module):
                 for function in list(functions(nested)):
-                    if "cuesta.parallel" in function.attributes:
+                    if PARALLEL.is_on(function):
                         with hints(traced_parameters(launches.get(function.name.value, ()))):
                             _tile(function)
                         _anchor_results(function)
@@ -290,7 +288,7 @@ def _anchor_results(function: func.FuncOp) -> None:
     tensors = [a for a in entry.arguments if isinstance(a.type, ir.RankedTensorType)]
     destinations = tensors[len(tensors) - len(terminator.operands) :]
     for i, (value, destination) in enumerate(zip(list(terminator.operands), destinations, strict=True)):
-        if not isinstance(value.owner, ir.Block) and value.owner.name != "scf.forall":
+        if not isinstance(value.owner, ir.Block) and value.owner.name != scf.ForallOp.OPERATION_NAME:
             with ir.InsertionPoint(terminator), terminator.location:
                 anchored = bufferization.materialize_in_destination(destination.type, value, destination)
             terminator.operands[i] = anchored
@@ -301,12 +299,10 @@ def spell_layouts(function: func.FuncOp) -> None:
     """Gives every argument its layout. Bufferisation then infers a result's layout from the argument that
     holds the result; without layouts it would copy strided destinations into row-major results."""
     entries = []
-    for argument, attributes in zip(
-        function.regions[0].blocks[0].arguments, function.attributes["arg_attrs"], strict=True
-    ):
+    for argument, attributes in zip(function.arguments, argument_attributes(function), strict=True):
         entry = {a.name: a.attr for a in attributes}
-        if isinstance(argument.type, ir.RankedTensorType):
-            strides = numbers(entry[SHAPE][1]) if SHAPE in entry else row_major(shape_of(argument))
-            entry.setdefault("bufferization.buffer_layout", strided(strides))
-        entries.append(ir.DictAttr.get(entry))
-    function.attributes["arg_attrs"] = ir.ArrayAttr.get(entries)
+        if isinstance(argument.type, ir.RankedTensorType) and BUFFER_LAYOUT.name not in entry:
+            bound = SHAPE.find_in(entry)
+            entry |= BUFFER_LAYOUT.entry(strided(row_major(shape_of(argument)) if bound is None else bound[1]))
+        entries.append(entry)
+    set_argument_attributes(function, entries)

@@ -18,11 +18,11 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from cuesta._mlir import arith, func, ir, scf, tensor
-from cuesta.dialects.affine_maps import dims_of
-from cuesta.dialects.fields import ints, numbers
+from cuesta.dialects.kernel_fields import CLASSES, PARALLEL, SIZES
 from cuesta.dialects.kernel_module import argument_shapes, count_tiles, kernel_modules, operand_classes, parameters
-from cuesta.dialects.kernel_scatter import combined, is_scatter, position
-from cuesta.passes.infra.graph_rewrite import functions
+from cuesta.dialects.kernel_scatter import KernelScatter, combined, is_scatter, position
+from cuesta.dialects.named_linalg import is_fill, is_generic
+from cuesta.passes.infra.graph_rewrite import functions, is_unused
 from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.passes.tiles.tile_kernels import Tiler, extents_of, spell_layouts, work_of
 from cuesta.passes.tiles.tile_sizes import Limits, largest_divisor, tile_sizes
@@ -55,13 +55,12 @@ class _Writer:
     @staticmethod
     def read(function: func.FuncOp, op: ir.Operation) -> _Writer:
         entry = function.regions[0].blocks[0]
-        generics = [o.operation for o in entry.operations if o.operation.name == "linalg.generic"]
-        sizes = numbers(function.attributes["cuesta.sizes"])
-        parallel = set(ints(function.attributes["cuesta.parallel"]))
-        writer = _Writer(function, op, generics, sizes, parallel, parameters(function))
+        generics = [o.operation for o in entry.operations if is_generic(o.operation)]
+        parallel = set(PARALLEL.of(function))
+        writer = _Writer(function, op, generics, SIZES.of(function), parallel, parameters(function))
         whole, _ = argument_shapes(function)[op.operands[-1]]
-        classes = ints(op.attributes["cuesta.classes"])
-        for walk, size in zip(ints(op.attributes["walks"]), whole, strict=True):
+        classes = CLASSES.of(op)
+        for walk, size in zip(KernelScatter.walks.of(op), whole, strict=True):
             if walk >= 0:
                 writer.target.append(classes[walk])
                 continue
@@ -102,7 +101,8 @@ class _Writer:
             op.erase()
         for view in reversed(list(self.function.regions[0].blocks[0].operations)):
             stale = view.operation
-            if stale.name in ("linalg.fill", "tensor.empty") and not any(True for r in stale.results for _ in r.uses):
+            initial = is_fill(stale) or stale.name == tensor.EmptyOp.OPERATION_NAME
+            if initial and all(is_unused(r) for r in stale.results):
                 stale.erase()
 
     def _share(self, whole: Value, tiles: dict[int, int], shared: list[int], serial: list[int]) -> Value:
@@ -149,11 +149,9 @@ class _Writer:
 
     def _points(self, tiler: Tiler, into: Value) -> Value:
         """Writes the elements of a tile."""
-        classes = ints(self.op.attributes["cuesta.classes"])
-        accesses = [[classes[d] for d in dims_of(m.value)] for m in self.op.attributes["indexing_maps"]]
-        read = list(zip(list(self.op.operands)[:-1], accesses, strict=True))
+        read = list(zip(list(self.op.operands)[:-1], operand_classes(self.op)[:-1], strict=True))
         operands, orders = [tiler.read(v, a) for v, a in read], [tiler.order(v, a) for v, a in read]
-        return self._walk(tiler, into, tiler.kept(sorted(classes)), {}, {}, operands, orders)
+        return self._walk(tiler, into, tiler.kept(sorted(CLASSES.of(self.op))), {}, {}, operands, orders)
 
     def _walk(
         self,
@@ -201,5 +199,5 @@ class TileScatters(Pass):
                     found = [o.operation for o in function.regions[0].blocks[0].operations if is_scatter(o.operation)]
                     for op in found:
                         _Writer.read(function, op).write()
-                        del function.attributes["cuesta.parallel"]
+                        PARALLEL.drop(function)
                         spell_layouts(function)

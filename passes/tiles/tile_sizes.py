@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 from cuesta._mlir import func, ir
 from cuesta.dialects import product
-from cuesta.dialects.fields import int_array, ints
+from cuesta.dialects.kernel_fields import AFTER_TILES, CLASSES, TILE
+from cuesta.dialects.named_linalg import is_generic
 from cuesta.errors import VerifyError
 from cuesta.passes.form_kernels.fusion.limits import LEAST_ROWS, NARROWEST_STRIP
 from cuesta.policy.choices import Question, choose, measuring
@@ -53,11 +54,8 @@ _SQUARE = 16
 #: Elements of a run, by the number of large tensors: together their runs take less than half of L1, or 20 KB.
 _IN_L1 = (4096, 4096, 4096, 2048, 1024)
 
-#: Attribute of a kernel: the tile's size along each of its parallel classes, in order.
-TILE = "cuesta.tile"
 #: Scalar operations below which tile sizes make no measurable difference.
 _LITTLE_WORK = 1 << 15
-_GENERIC, _TAIL = "linalg.generic", "cuesta.tail"
 
 
 def largest_divisor(size: int, limit: int) -> int:
@@ -188,11 +186,11 @@ def tiles_of(
         panels = product.panels_of(op.operation)
         if panels is not None:
             return _of_product(op.operation, panels, sizes, parallel)
-    if TILE in function.attributes:
+    if TILE.is_on(function):
         return dict(zip(order, _marked(function, [sizes[c] for c in order]), strict=True))
     rows = LEAST_ROWS if _repeats(function, parallel) else 1
     limits = _limits(function)
-    reduces = any("reduction" in str(g.attributes["iterator_types"]) for g in _generics(function))
+    reduces = any("reduction" in str(g.attributes["iterator_types"]) for g in tiled_generics(function))
     usual = tile_sizes(sizes, parallel, tensors, limits, rows, reduces, reaches)
     if (
         not measuring()
@@ -224,13 +222,13 @@ def _limits(function: func.FuncOp) -> Limits:
 
 def _repeats(function: func.FuncOp, parallel: set[int]) -> bool:
     """Whether a generic of the kernel lacks a parallel class, so that every tile along the class repeats it."""
-    return any(not parallel <= set(ints(g.attributes["cuesta.classes"])) for g in _generics(function))
+    return any(not parallel <= set(CLASSES.of(g)) for g in tiled_generics(function))
 
 
-def _generics(function: func.FuncOp) -> list[ir.Operation]:
+def tiled_generics(function: func.FuncOp) -> list[ir.Operation]:
     """The generics that run in the tiles of a kernel, without its tail."""
     ops = (op.operation for op in function.regions[0].blocks[0].operations)
-    return [op for op in ops if op.name == _GENERIC and _TAIL not in op.attributes]
+    return [op for op in ops if is_generic(op) and not AFTER_TILES.is_on(op)]
 
 
 def _of_product(
@@ -250,15 +248,15 @@ def _of_product(
 
 def mark_tile(function: func.FuncOp, tile: str) -> None:
     """Marks a kernel with its tile, such as "16x128"."""
-    function.attributes[TILE] = int_array([int(size) for size in tile.split("x")])
+    TILE.put(function, [int(size) for size in tile.split("x")])
 
 
 def _marked(function: func.FuncOp, sizes: list[Number]) -> list[int]:
-    tile = ints(function.attributes[TILE])
+    tile = TILE.of(function)
     if len(tile) != len(sizes) or any(
         t < 1 or (isinstance(n, int) and n % t != 0) for n, t in zip(sizes, tile, strict=True)
     ):
-        raise VerifyError(f"kernel {function.name.value} has {TILE} = {tile}, which does not divide {sizes}")
+        raise VerifyError(f"kernel {function.name.value} has {TILE.name} = {tile}, which does not divide {sizes}")
     return tile
 
 

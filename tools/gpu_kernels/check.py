@@ -12,6 +12,7 @@ import torch
 
 from cuesta._mlir import ir
 from cuesta.dialects import make_context, types, walk
+from cuesta.dialects.kernel_fields import WRITABLE
 from cuesta.dialects.kernel_module import argument_shapes
 from cuesta.dialects.product import ROLES
 from cuesta.dialects.tt.interpreter import prepare
@@ -106,7 +107,7 @@ def difference(kernel: SuiteKernel, seed: int = 0) -> str | None:
     if not numbers:
         return f"{kernel}: random inputs give NaN, which says nothing"
     # A product loads whole aligned 16-byte units, past the end of a row.
-    unit = 16 if ROLES in kernel.linalg else 1
+    unit = 16 if ROLES.name in kernel.linalg else 1
     extents = [
         x.nbytes if a.written else math.ceil(x.nbytes / unit) * unit for a, x in zip(arguments, ours, strict=True)
     ]
@@ -129,7 +130,7 @@ def _arguments(function: ir.Operation) -> list[Argument]:
     found = []
     for value, attributes in zip(strides, function.attributes["arg_attrs"], strict=True):
         kind = ir.RankedTensorType(value.type)
-        written = "bufferization.writable" in attributes
+        written = WRITABLE.name in attributes
         found.append(Argument(tuple(kind.shape), tuple(map(int, strides[value])), str(kind.element_type), written))
     return found
 

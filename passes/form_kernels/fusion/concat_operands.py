@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from cuesta._mlir import ir
+from cuesta.dialects.cuesta.shape import Cat
 from cuesta.dialects.types import byte_size, shape_of, spelling_of
 from cuesta.passes.form_kernels.fusion.grouping import Group, Grouping
 from cuesta.passes.form_kernels.fusion.nodes import Item, Node
@@ -52,7 +53,7 @@ def _merge(grouping: Grouping, op: ir.Operation, wanted: Mapping[Value, Sequence
     found = [walk for walk in walks if walk is not None]
     if len(parts) > _MOST or len(found) < 2 or not _is_short(op, parts, wanted):
         return
-    shared = set.intersection(*(set(walk) for _, walk in found)) - {op.attributes["dim"].value}
+    shared = set.intersection(*(set(walk) for _, walk in found)) - {Cat.dim.of(op)}
     (whole,) = op.results
     beside = [size for d, size in enumerate(shape_of(whole)) if d not in shared]
     if not shared or estimate(beside) * byte_size(spelling_of(whole)) > _TILE:
@@ -68,7 +69,7 @@ def _walk(grouping: Grouping, value: Value) -> tuple[Node, Walk] | None:
     first part stands for all, without the concatenated dim."""
     if is_cat(value):
         inner = _walk(grouping, operands_of(value.owner)[0])
-        return inner and (inner[0], {d: c for d, c in inner[1].items() if d != value.owner.attributes["dim"].value})
+        return inner and (inner[0], {d: c for d, c in inner[1].items() if d != Cat.dim.of(value.owner)})
     found = written_by_generic(value)
     if found is None:
         return None
@@ -80,7 +81,7 @@ def _walk(grouping: Grouping, value: Value) -> tuple[Node, Walk] | None:
 def _is_short(op: ir.Operation, parts: Sequence[Value], wanted: Mapping[Value, Sequence[Number]]) -> bool:
     """Whether the contiguous runs of some part are short."""
     order = order_of(op, wanted)
-    inside = order[order.index(op.attributes["dim"].value) :]
+    inside = order[order.index(Cat.dim.of(op)) :]
     shortest = min(estimate(shape_of(value)[d] for d in inside) for value in parts)
     return shortest * byte_size(spelling_of(parts[0])) < _LONG
 

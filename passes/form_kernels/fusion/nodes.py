@@ -8,12 +8,13 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from cuesta._mlir import ir
+from cuesta._mlir import arith, func, ir, linalg, tensor
+from cuesta.dialects import aten, host
 from cuesta.dialects.affine_maps import dims_of
-from cuesta.dialects.aten import is_random
-from cuesta.dialects.fields import ints
+from cuesta.dialects.cuesta.shape import SizeOp
 from cuesta.dialects.kernel_module import body_ops
-from cuesta.dialects.kernel_scatter import MEANING, is_scatter
+from cuesta.dialects.kernel_scatter import KernelScatter, is_scatter, meaning_of
+from cuesta.dialects.named_linalg import is_fill, is_generic, is_index
 from cuesta.dialects.product import TILE, roles_of
 from cuesta.dialects.types import byte_count, shape_of, size_of, spelled
 from cuesta.sizes import Number, Size, hint
@@ -21,7 +22,9 @@ from cuesta.sizes import Number, Size, hint
 Value: TypeAlias = ir.Value
 
 #: Ops that are no items: each becomes part of the generics that use it.
-_INIT_OPS = ("tensor.empty", "linalg.fill", "arith.constant", "cuesta.size")
+_INIT_OPS = tuple(op.OPERATION_NAME for op in (tensor.EmptyOp, linalg.FillOp, arith.ConstantOp, SizeOp))
+#: The body of a generic that only widens its operand's type.
+_WIDENING = [arith.ExtFOp.OPERATION_NAME, linalg.YieldOp.OPERATION_NAME]
 
 
 @dataclass(frozen=True)
@@ -91,18 +94,18 @@ class Node(Item):
     @functools.cached_property
     def computed_with(self) -> tuple[Size, ...]:
         """The symbolic sizes that the body computes with."""
-        return tuple(size_of(op) for op in self.body if op.name == "cuesta.size")
+        return tuple(size_of(op) for op in self.body if SizeOp.matches(op))
 
     @functools.cached_property
     def body_key(self) -> tuple[object, ...]:
         """Equal for nodes that compute the same function of their reads, `gathers` and `computed_with`, in order."""
         if self.base is not None:
-            return tuple((name, str(self.op.attributes[name])) for name in MEANING if name in self.op.attributes)
+            return tuple((name, str(attribute)) for name, attribute in meaning_of(self.op).items())
         names: dict[Value, object] = {v: ("gathered", i) for i, v in enumerate(self.gathers)}
         names |= {a: ("arg", i) for i, a in enumerate(self.op.regions[0].blocks[0].arguments)}
         key = []
         for i, op in enumerate(self.body):
-            attributes = () if op.name == "cuesta.size" else tuple((k, str(v)) for k, v in op.attributes.items())
+            attributes = () if SizeOp.matches(op) else tuple((k, str(v)) for k, v in op.attributes.items())
             results = list(op.results)
             kinds = tuple(spelled(r.type) for r in results)
             key.append((op.name, tuple(names[v] for v in op.operands), attributes, kinds))
@@ -115,7 +118,7 @@ class Node(Item):
         numbers: list[str | None] = []
         for init in list(self.op.operands)[-len(self.results) :]:
             owner = init.owner
-            filled = not isinstance(owner, ir.Block) and owner.name == "linalg.fill"
+            filled = not isinstance(owner, ir.Block) and is_fill(owner)
             numbers.append(str(owner.operands[0].owner.attributes["value"]) if filled else None)
         return tuple(numbers)
 
@@ -126,7 +129,7 @@ class Node(Item):
 
 def is_check(op: ir.Operation) -> bool:
     """Whether an op runs for the error that it may raise: a check, or a call without results."""
-    return not op.results and op.name in ("host.check", "aten.call")
+    return not op.results and (host.Check.matches(op) or aten.Call.matches(op))
 
 
 def collect(block: ir.Block, atomics: bool = False, written: Collection[Value] = ()) -> list[Item]:
@@ -140,12 +143,12 @@ def collect(block: ir.Block, atomics: bool = False, written: Collection[Value] =
     last_check: int | None = None
     for op_view in block.operations:
         op = op_view.operation
-        if op.name in _INIT_OPS or op.name == "func.return":
+        if op.name in _INIT_OPS or isinstance(op_view, func.ReturnOp):
             continue
         item = _item(len(items), op, atomics)
         operands = [*op.operands, *(item.gathers if isinstance(item, Node) else ())]
         item.sources = {owner[v] for v in operands if v in owner}
-        if op.name == "aten.call" and is_random(op.attributes["overload"].value):
+        if aten.Call.matches(op) and aten.is_random(aten.Call.overload.of(op)):
             # Random ops draw from one generator, so they keep their order.
             if last_random is not None:
                 item.sources.add(last_random)
@@ -164,15 +167,15 @@ def collect(block: ir.Block, atomics: bool = False, written: Collection[Value] =
 def _item(index: int, op: ir.Operation, atomics: bool) -> Item:
     if is_scatter(op):
         return _scatter_of(index, op, atomics)
-    return node_of(index, op) if op.name == "linalg.generic" else Item(index, op)
+    return node_of(index, op) if is_generic(op) else Item(index, op)
 
 
 def _scatter_of(index: int, op: ir.Operation, atomics: bool) -> Node:
     """Describes a scatter as a node. Loops that walk the written tensor are parallel. The other loops are parallel only
     if writes may happen in any order (`atomics`)."""
-    maps = [dims_of(m.value) for m in op.attributes["indexing_maps"]]
+    maps = [dims_of(m) for m in KernelScatter.indexing_maps.of(op)]
     *inputs, base = list(op.operands)
-    walks = tuple(ints(op.attributes["walks"]))
+    walks = tuple(KernelScatter.walks.of(op))
     sizes: list[Number] = [1] * len(maps[0])
     for size, d in zip(shape_of(inputs[0]), maps[0], strict=True):
         sizes[d] = size
@@ -197,9 +200,9 @@ def node_of(index: int, op: ir.Operation) -> Node:
     gathers, uses_index = [], False
     body = [inner.name for inner in body_ops(op)]
     for inner in body_ops(op):
-        if inner.name == "tensor.extract":
+        if inner.name == tensor.ExtractOp.OPERATION_NAME:
             gathers.append(inner.operands[0])
-        uses_index = uses_index or inner.name == "linalg.index"
+        uses_index = uses_index or is_index(inner)
     return Node(
         index,
         op,
@@ -210,7 +213,7 @@ def node_of(index: int, op: ir.Operation) -> Node:
         tuple(dict.fromkeys(gathers)),
         writes,
         uses_index,
-        widens=body == ["arith.extf", "linalg.yield"],
-        product=roles_of(op) if TILE in op.attributes else None,
-        tile=op.attributes[TILE].value if TILE in op.attributes else None,
+        widens=body == _WIDENING,
+        product=roles_of(op) if TILE.is_on(op) else None,
+        tile=TILE.find(op),
     )

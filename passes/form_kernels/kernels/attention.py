@@ -13,7 +13,8 @@ from typing import TypeAlias
 
 from cuesta._mlir import func, ir
 from cuesta.dialects import host as host_ops
-from cuesta.dialects.fields import numbers
+from cuesta.dialects.graph_function import set_argument_attributes
+from cuesta.dialects.kernel_attention import KernelAttention
 from cuesta.dialects.kernel_module import shape_attributes
 from cuesta.dialects.types import memref, memref_shape, shape_of, spelled, spelling_of
 from cuesta.passes.form_kernels.kernels.kernel_names import KernelNames
@@ -26,15 +27,16 @@ Value: TypeAlias = ir.Value
 
 def launch_attention(where: Assignment, kernels: KernelNames, op: ir.Operation) -> None:
     """Launches the kernel of an attention op; writes the kernel unless one with equal operand types exists."""
-    masks = 1 if op.attributes["masked"].value else 0
+    masks = 1 if KernelAttention.masked.of(op) else 0
     operands = list(op.operands)
     buffers = [_dense_rows(where, v) for v in operands[: len(operands) - masks]]
     buffers += [_unstretched(where, v) for v in operands[len(operands) - masks :]]
-    for result, strides in zip(op.results, op.attributes["result_strides"], strict=True):
-        layout = where.with_strides(result, _spelled_rows(result, tuple(numbers(strides))))
+    traced = KernelAttention.result_strides
+    for result, strides in zip(op.results, traced.of(op), strict=True):
+        layout = where.with_strides(result, _spelled_rows(result, tuple(strides)))
         where.layouts[result] = layout
         buffers.append(where.view(layout, spelling_of(result)))
-    attributes = {name: a for name, a in op.attributes.items() if name != "result_strides"}
+    attributes = {name: a for name, a in op.attributes.items() if name != traced.name}
     shapes = [memref_shape(b.type) for b in buffers]
     parameters = list(dict.fromkeys(n for shape in shapes for part in shape for n in part if isinstance(n, Size)))
     own = {size: symbol(f"p{i}") for i, size in enumerate(parameters)}
@@ -50,8 +52,8 @@ def launch_attention(where: Assignment, kernels: KernelNames, op: ir.Operation) 
             ir.Operation.create(op.name, operands=list(function.arguments)[: len(kinds)], attributes=attributes)
             func.ReturnOp([])
         if parameters:
-            bound = [shape_attributes(*shape) for shape in shapes] + [{}] * len(parameters)
-            function.attributes["arg_attrs"] = ir.ArrayAttr.get([ir.DictAttr.get(b) for b in bound])
+            bound = [shape_attributes(*shape) for shape in shapes]
+            set_argument_attributes(function, bound + [{}] * len(parameters))
     host_ops.Launch.build(
         buffers,
         kernel=kernels.names[key],

@@ -346,6 +346,4 @@ def _product_key(kn: KernelNode, number: dict[int, int]) -> tuple[object, ...] |
     """The properties of a matrix product that its body does not show; `number` numbers its loops."""
     if kn.node.product is None:
         return None
-    attributes = kn.node.op.attributes
-    precision = attributes[GENERIC_PRECISION].value if GENERIC_PRECISION in attributes else None
-    return (tuple(number[loop] for loop in kn.node.product), kn.node.tile, precision)
+    return tuple(number[loop] for loop in kn.node.product), kn.node.tile, GENERIC_PRECISION.find(kn.node.op)

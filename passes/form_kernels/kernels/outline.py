@@ -15,10 +15,12 @@ from cuesta._mlir import arith, func, ir, linalg, tensor
 from cuesta.dialects import types
 from cuesta.dialects.affine_maps import projection
 from cuesta.dialects.clones import clone_op
-from cuesta.dialects.fields import int_array
+from cuesta.dialects.cuesta.shape import SizeOp
+from cuesta.dialects.graph_function import set_argument_attributes
+from cuesta.dialects.kernel_fields import AFTER_TILES, BUFFER_LAYOUT, CLASSES, PARALLEL, SIZES, WRITABLE
 from cuesta.dialects.kernel_module import shape_attributes
-from cuesta.dialects.kernel_scatter import MEANING, KernelScatter
-from cuesta.dialects.named_linalg import fill
+from cuesta.dialects.kernel_scatter import KernelScatter, meaning_of
+from cuesta.dialects.named_linalg import LOOP, fill, is_index
 from cuesta.dialects.product import GENERIC_PRECISION, ROLES, TILE
 from cuesta.dialects.types import row_major, size_of, strided
 from cuesta.passes.form_kernels.kernels.kernel import Kernel, KernelNode, Operand
@@ -44,12 +46,10 @@ def emit_kernel(kernel: Kernel, name: str) -> None:
             with kn.node.op.location:
                 _emit_node(kernel, kn, number, values, gathered, given)
         func.ReturnOp([values[id(o)] for o in kernel.outputs])
-    function.attributes["cuesta.parallel"] = int_array(number[c] for c in kernel.parallel)
-    function.attributes["cuesta.sizes"] = int_array(named(parameters, kernel.sizes[c]) for c in kernel.order)
-    function.attributes["arg_attrs"] = ir.ArrayAttr.get(
-        [_argument_attributes(o, o in kernel.outputs, parameters) for o in arguments]
-        + [ir.DictAttr.get({})] * len(parameters)
-    )
+    PARALLEL.put(function, [number[c] for c in kernel.parallel])
+    SIZES.put(function, [named(parameters, kernel.sizes[c]) for c in kernel.order])
+    of_tensors = [_argument_attributes(o, o in kernel.outputs, parameters) for o in arguments]
+    set_argument_attributes(function, of_tensors + [{}] * len(parameters))
 
 
 def named(parameters: dict[Size, Size], number: Number) -> Number:
@@ -61,16 +61,15 @@ def _tensor_type(operand: Operand) -> ir.Type:
     return types.unspelled_tensor(operand.sizes, operand.spelling)
 
 
-def _argument_attributes(operand: Operand, written: bool, parameters: dict[Size, Size]) -> ir.DictAttr:
-    attributes: dict[str, ir.Attribute] = {}
-    if not operand.contiguous:
-        attributes["bufferization.buffer_layout"] = strided(operand.strides)
+def _argument_attributes(operand: Operand, written: bool, parameters: dict[Size, Size]) -> dict[str, ir.Attribute]:
     sizes = [named(parameters, n) for n in operand.sizes]
     strides = row_major(sizes) if operand.contiguous else [named(parameters, n) for n in operand.strides]
-    attributes |= shape_attributes(sizes, strides)
+    attributes = shape_attributes(sizes, strides)
+    if not operand.contiguous:
+        attributes |= BUFFER_LAYOUT.entry(strided(operand.strides))
     if written:
-        attributes["bufferization.writable"] = ir.BoolAttr.get(True)
-    return ir.DictAttr.get(attributes)
+        attributes |= WRITABLE.entry(ir.BoolAttr.get(True))
+    return attributes
 
 
 def _emit_node(
@@ -106,15 +105,16 @@ def _emit_node(
         ir.ArrayAttr.get(maps),
         ir.ArrayAttr.get([ir.Attribute.parse(f"#linalg.iterator_type<{k}>") for k in kinds]),
     )
-    op.operation.attributes["cuesta.classes"] = int_array(number[c] for c in loops)
+    CLASSES.put(op, [number[c] for c in loops])
     if kn.tail:
-        op.operation.attributes["cuesta.tail"] = ir.UnitAttr.get()
-    if kn.node.product is not None:
+        AFTER_TILES.mark(op)
+    if kn.node.product is not None and kn.node.tile is not None:
         class_of = {loop_of[c]: c for c in loops}
-        op.operation.attributes[ROLES] = int_array(number[class_of[d]] for d in kn.node.product)
-        op.operation.attributes[TILE] = ir.StringAttr.get(kn.node.tile)
-        if GENERIC_PRECISION in kn.node.op.attributes:
-            op.operation.attributes[GENERIC_PRECISION] = kn.node.op.attributes[GENERIC_PRECISION]
+        ROLES.put(op, [number[class_of[d]] for d in kn.node.product])
+        TILE.put(op, kn.node.tile)
+        precision = GENERIC_PRECISION.find(kn.node.op)
+        if precision is not None:
+            GENERIC_PRECISION.put(op, precision)
     old = kn.node.op.regions[0].blocks[0]
     block = op.regions[0].blocks.append(*[a.type for a in old.arguments])
     mapping = dict(zip(old.arguments, block.arguments, strict=True))
@@ -133,11 +133,11 @@ def _emit_scatter(kn: KernelNode, position: dict[int, int], number: dict[int, in
     op = KernelScatter.build(
         [*(values[id(o)] for o in kn.reads), base],
         [base.type],
-        {name: kn.node.op.attributes[name] for name in MEANING if name in kn.node.op.attributes},
+        meaning_of(kn.node.op),
         indexing_maps=[projection(len(kn.loops), [position[c] for c in o.classes]).value for o in kn.reads],
         walks=[position.get(c, c) for c in result.classes],
     )
-    op.attributes["cuesta.classes"] = int_array(number[c] for c in kn.loops)
+    CLASSES.put(op, [number[c] for c in kn.loops])
     values[id(result)] = op.results[0]
 
 
@@ -148,13 +148,13 @@ def _clone(
     gathered: dict[Value, tuple[Operand, Value]],
     given: dict[Size, Value],
 ) -> None:
-    if op.name == "cuesta.size":
+    if SizeOp.matches(op):
         mapping[op.results[0]] = given[size_of(op)]
         return
-    if op.name == "linalg.index":
-        mapping[op.results[0]] = linalg.IndexOp(new_loop[op.attributes["dim"].value]).result
+    if is_index(op):
+        mapping[op.results[0]] = linalg.IndexOp(new_loop[LOOP.of(op)]).result
         return
-    if op.name == "tensor.extract":
+    if op.name == tensor.ExtractOp.OPERATION_NAME:
         operand, source = gathered[op.operands[0]]
         assert operand.positions is not None
         indices: list[Value | None] = [None] * len(operand.sizes)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from cuesta._mlir import ir
-from cuesta.dialects.fields import int_array
+from cuesta.dialects.host import Launch
 from cuesta.dialects.product import Panels, is_in_panels
 from cuesta.passes.analysis.layout import dense_strides
 from cuesta.passes.form_kernels.kernels.kernel import Class, Kernel, KernelNode, Operand, kernel_key
@@ -72,8 +72,8 @@ def write_kernels(kernels: Sequence[Written], shared: bool) -> None:
             emit_kernel(_with_depth(general, max(member.depth for member in members.values())), first)
         values = {_SIZE: members[written.name].size}
         for launch in written.launches:
-            launch.attributes["kernel"] = ir.SymbolRefAttr.get(["kernels", first])
-            launch.attributes["parameters"] = int_array(at(n, values) for n in general.parameters)
+            Launch.kernel.put(launch, first)
+            Launch.parameters.put(launch, [at(n, values) for n in general.parameters])
 
 
 def _shared_kernels(kernels: Sequence[Written]) -> list[SharedKernel]:

@@ -13,7 +13,8 @@ from typing import TypeAlias
 
 from cuesta._mlir import ir
 from cuesta.dialects import host, types
-from cuesta.dialects.fields import ints, numbers
+from cuesta.dialects.cuesta.complex_numbers import ViewAsComplex, ViewAsReal
+from cuesta.dialects.cuesta.shape import Expand, Permute, Reshape, Slice, Unfold
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.passes.analysis.aliases import alias_root
 from cuesta.passes.analysis.layout import Layout, dense_strides
@@ -82,24 +83,24 @@ class Assignment:
         op = value.owner
         source = self.layout_of(op.operands[0])
         match op.name:
-            case "cuesta.permute":
-                layout = source.permute(ints(op.attributes["dims"]))
-            case "cuesta.expand":
+            case Permute.OPERATION_NAME:
+                layout = source.permute(Permute.dims.of(op))
+            case Expand.OPERATION_NAME:
                 layout = source.expand(shape_of(value))
-            case "cuesta.slice":
-                layout = source.slice(numbers(op.attributes["starts"]), ints(op.attributes["steps"]), shape_of(value))
-            case "cuesta.unfold":
-                layout = source.unfold(op.attributes["dim"].value, op.attributes["step"].value, shape_of(value))
-            case "cuesta.reshape":
+            case Slice.OPERATION_NAME:
+                layout = source.slice(Slice.starts.of(op), Slice.steps.of(op), shape_of(value))
+            case Unfold.OPERATION_NAME:
+                layout = source.unfold(Unfold.dim.of(op), Unfold.step.of(op), shape_of(value))
+            case Reshape.OPERATION_NAME:
                 attempt = source.reshape(shape_of(value))
                 if attempt is None:
                     copied = self.copy(op.operands[0], source, self.row_major(op.operands[0]))
                     attempt = copied.reshape(shape_of(value))
                     assert attempt is not None
                 layout = attempt
-            case "cuesta.view_as_real":
+            case ViewAsReal.OPERATION_NAME:
                 layout = source.as_real()
-            case "cuesta.view_as_complex":
+            case ViewAsComplex.OPERATION_NAME:
                 whole = source.as_complex()
                 if whole is None:
                     whole = self.copy(op.operands[0], source, self.row_major(op.operands[0])).as_complex()
@@ -136,7 +137,7 @@ class Assignment:
     def dies(self, value: Value, layout: Layout) -> bool:
         """Whether the host function allocates the value's buffer, and the unit being built is its last reader."""
         owner = self.bases[layout.base].owner
-        return not isinstance(owner, ir.Block) and owner.name == "host.alloc" and self.is_last_use(value)
+        return not isinstance(owner, ir.Block) and host.Alloc.matches(owner) and self.is_last_use(value)
 
     def is_last_use(self, value: Value) -> bool:
         return self.last_use.get(alias_root(value), -1) == self.position

@@ -15,9 +15,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from cuesta._mlir import ir
-from cuesta.dialects.fields import numbers
+from cuesta._mlir import ir, linalg
+from cuesta.dialects import aten
+from cuesta.dialects.cuesta.shape import Cat, Reshape
 from cuesta.dialects.kernel_module import body_ops
+from cuesta.dialects.named_linalg import is_generic
 from cuesta.dialects.types import shape_of
 from cuesta.passes.analysis.layout import Layout, is_dense, memory_order
 from cuesta.passes.analysis.memory_order import MemoryOrder
@@ -25,12 +27,11 @@ from cuesta.passes.form_kernels.fusion.nodes import Item
 from cuesta.sizes import Number, estimate
 
 Value: TypeAlias = ir.Value
-_NAME = "cuesta.cat"
 
 
 def is_cat(value: Value) -> bool:
     """Whether `value` is the result of a concatenation."""
-    return not isinstance(value.owner, ir.Block) and value.owner.name == _NAME
+    return not isinstance(value.owner, ir.Block) and Cat.matches(value.owner)
 
 
 def is_inner(op: ir.Operation) -> bool:
@@ -39,7 +40,7 @@ def is_inner(op: ir.Operation) -> bool:
     if len(uses) != 1:
         return False
     user = uses[0].owner.operation
-    return user.name == _NAME and user.attributes["dim"] == op.attributes["dim"]
+    return Cat.matches(user) and Cat.dim.of(user) == Cat.dim.of(op)
 
 
 def outer_of(value: Value) -> ir.Operation | None:
@@ -48,7 +49,7 @@ def outer_of(value: Value) -> ir.Operation | None:
     uses = list(value.uses)
     for use in uses:
         user = use.owner.operation
-        if user.name == _NAME and (len(uses) == 1 or user.attributes["dim"] == value.owner.attributes["dim"]):
+        if Cat.matches(user) and (len(uses) == 1 or Cat.dim.of(user) == Cat.dim.of(value.owner)):
             return None if user.operands[0] == user.operands[1] else _end_of_chain(user)
     return None
 
@@ -68,16 +69,17 @@ def operands_of(op: ir.Operation) -> list[Value]:
 
 
 def _is_link(inner: ir.Operation, op: ir.Operation) -> bool:
-    return is_inner(inner) and inner.attributes["dim"] == op.attributes["dim"]
+    return is_inner(inner) and Cat.dim.of(inner) == Cat.dim.of(op)
 
 
 def parts(op: ir.Operation, target: Layout) -> list[tuple[Value, Layout]]:
     """The operands of a chain of concatenations, and the place of each within `target`."""
-    dim = op.attributes["dim"].value
-    result, start = [], 0
+    dim = Cat.dim.of(op)
+    result = []
+    start: Number = 0
     ones = [1] * len(target.sizes)
     for value in operands_of(op):
-        starts = [0] * len(target.sizes)
+        starts: list[Number] = [0] * len(target.sizes)
         starts[dim] = start
         result.append((value, target.slice(starts, ones, shape_of(value))))
         start += shape_of(value)[dim]
@@ -100,7 +102,7 @@ class Concatenations:
         """Adds to `placed` the places of concatenations and of the parts that are written in place."""
         # Outer concatenations first: they are later in the program.
         for item in reversed(self.items):
-            if item.op.name != _NAME or is_inner(item.op):
+            if not Cat.matches(item.op) or is_inner(item.op):
                 continue
             (value,) = item.op.results
             roots = [self._root(item.op, v, placed) for v in operands_of(item.op)]
@@ -130,9 +132,9 @@ def order_of(op: ir.Operation, wanted: Mapping[Value, Sequence[Number]]) -> list
     sizes = shape_of(value)
     asked: list[Sequence[Number] | None] = [wanted[value]] if value in wanted else []
     for use in value.uses:
-        traced = _operand_strides(use.owner.operation)
-        if traced:
-            asked.append(traced[use.operand_number])
+        user = use.owner.operation
+        if aten.Call.matches(user):
+            asked.append(aten.traced_strides(user)[use.operand_number])
     for strides in asked:
         if strides is not None and is_dense(sizes, strides):
             return memory_order(sizes, strides)
@@ -144,20 +146,15 @@ def order_of(op: ir.Operation, wanted: Mapping[Value, Sequence[Number]]) -> list
     return list(elements.most_common(1)[0][0]) if elements else list(range(len(sizes)))
 
 
-def _operand_strides(op: ir.Operation) -> list[list[Number] | None]:
-    """The operands' strides that a call into ATen was traced with, [] for any other op."""
-    if op.name != "aten.call" or "operand_strides" not in op.attributes:
-        return []
-    return [numbers(s) if isinstance(s, ir.ArrayAttr) else None for s in op.attributes["operand_strides"]]
-
-
 def _is_given(value: Value) -> bool:
     """Whether a value is a call's result, or a copy of one."""
-    while not isinstance(value.owner, ir.Block) and (value.owner.name == "cuesta.reshape" or is_copy(value.owner)):
+    while not isinstance(value.owner, ir.Block) and (Reshape.matches(value.owner) or is_copy(value.owner)):
         value = value.owner.operands[0]
-    return not isinstance(value.owner, ir.Block) and value.owner.name == "aten.call"
+    return not isinstance(value.owner, ir.Block) and aten.Call.matches(value.owner)
 
 
 def is_copy(op: ir.Operation) -> bool:
     """Whether an op is a generic that only copies its operand."""
-    return op.name == "linalg.generic" and len(op.operands) == 2 and [o.name for o in body_ops(op)] == ["linalg.yield"]
+    if not is_generic(op) or len(op.operands) != 2:
+        return False
+    return [inner.name for inner in body_ops(op)] == [linalg.YieldOp.OPERATION_NAME]

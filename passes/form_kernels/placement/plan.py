@@ -8,7 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from cuesta._mlir import ir
-from cuesta.dialects.fields import ints, numbers
+from cuesta.dialects import aten
+from cuesta.dialects.cuesta.shape import Expand, Permute, Reshape
+from cuesta.dialects.named_linalg import is_generic
 from cuesta.dialects.types import byte_size, row_major, shape_of, spelling_of
 from cuesta.passes.analysis.aliases import alias_root
 from cuesta.passes.analysis.layout import Layout, aligned_strides, is_dense, memory_order
@@ -52,14 +54,14 @@ def _through_views(value: Value, dims: list[int | None]) -> tuple[Value, list[in
         owner = value.owner
         if isinstance(owner, ir.Block):
             return None
-        if owner.name == "linalg.generic":
+        if is_generic(owner):
             return value, [d for d in dims if d is not None]
-        if owner.name == "cuesta.permute":
+        if Permute.matches(owner):
             inner: list[int | None] = [None] * len(dims)
-            for outer, d in enumerate(ints(owner.attributes["dims"])):
+            for outer, d in enumerate(Permute.dims.of(owner)):
                 inner[d] = dims[outer]
             dims = inner
-        elif owner.name == "cuesta.reshape":
+        elif Reshape.matches(owner):
             source, target = shape_of(owner.operands[0]), shape_of(value)
             if [s for s in source if s != 1] != [s for s in target if s != 1]:
                 return None
@@ -103,12 +105,12 @@ def plan(
         _prefer(where, value, strides)
     fixed = set(where.preferred)
     for item in items:
-        if item.op.name == "aten.call" and "operand_strides" in item.op.attributes:
-            for value, strides in zip(item.op.operands, item.op.attributes["operand_strides"], strict=True):
-                if isinstance(strides, ir.ArrayAttr):
-                    _prefer(where, value, numbers(strides))
+        if aten.Call.matches(item.op):
+            for value, traced in zip(item.op.operands, aten.traced_strides(item.op), strict=True):
+                if traced is not None:
+                    _prefer(where, value, traced)
     for item in items:  # last: calls take precedence
-        if item.op.name == "cuesta.reshape":
+        if Reshape.matches(item.op):
             _spare_copy(where, item.op)
 
     _align_rows(where, items, grouping, returned)
@@ -147,7 +149,7 @@ def _align_rows(where: Assignment, items: Sequence[Item], grouping: Grouping, re
 
 def _prefer(where: Assignment, value: Value, strides: Sequence[Number]) -> None:
     """Makes the generic that computes a value write it with these strides, unless others were required before."""
-    while not isinstance(value.owner, ir.Block) and value.owner.name == "cuesta.expand":
+    while not isinstance(value.owner, ir.Block) and Expand.matches(value.owner):
         value = value.owner.operands[0]
         strides = strides[len(strides) - len(shape_of(value)) :]
     found = _through_views(value, list(range(len(shape_of(value)))))
@@ -163,7 +165,7 @@ def _spare_copy(where: Assignment, reshape: ir.Operation) -> None:
     """Saves a reshape's copy. If a generic's result is permuted and then reshaped (as attention heads are) and has no
     other use, the generic writes it in the permuted order, and the reshape is a view. The contiguous dim must stay."""
     (value,) = reshape.operands
-    while not isinstance(value.owner, ir.Block) and value.owner.name == "cuesta.permute" and len(list(value.uses)) == 1:
+    while not isinstance(value.owner, ir.Block) and Permute.matches(value.owner) and len(list(value.uses)) == 1:
         value = value.owner.operands[0]
     last = len(shape_of(value)) - 1
     found = _through_views(reshape.operands[0], list(range(last + 1)))

@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from cuesta._mlir import func, ir
-from cuesta.dialects.fields import ints, numbers
+from cuesta.dialects.graph_function import MUTATES, OFFSET, STORAGE, result_attributes
+from cuesta.dialects.host import Alloc
 from cuesta.dialects.types import byte_size, memref_shape, shape_of, spelling_of
 from cuesta.passes.analysis.layout import Layout, is_dense, overlaps
 from cuesta.passes.form_kernels.placement.assignment import Assignment
@@ -63,7 +64,7 @@ class _Result:
 
 def finish(where: Assignment, function: func.FuncOp, returned: list[Value], wanted: list[list[Number]]) -> list[Value]:
     """The memrefs to return, with the strides that torch expects; then the graph's writes to its arguments."""
-    mutates = ints(function.attributes["cuesta.mutates"]) if "cuesta.mutates" in function.attributes else []
+    mutates = MUTATES.find(function) or []
     outputs = len(returned) - len(mutates)
     arguments = function.regions[0].blocks[0].arguments
     # Base → the importer's number of the memory whose results may be in it. An argument's base is for its views only,
@@ -72,7 +73,7 @@ def finish(where: Assignment, function: func.FuncOp, returned: list[Value], want
     claimed = {base: i for i, base in enumerate(bases) if base not in where.reused.values()}
     results = [
         _Result(value, strides, *_memory(attributes))
-        for value, strides, attributes in zip(returned, wanted, function.attributes["res_attrs"], strict=True)
+        for value, strides, attributes in zip(returned, wanted, result_attributes(function), strict=True)
     ][:outputs]
     layouts = _placed_in_arguments(results, len(arguments), claimed)
     layouts |= _placed_together(where, results, layouts, claimed, mutates)
@@ -96,8 +97,8 @@ def finish(where: Assignment, function: func.FuncOp, returned: list[Value], want
 
 
 def _memory(attributes: ir.DictAttr) -> tuple[int, Number | None]:
-    storage = attributes["cuesta.storage"].value if "cuesta.storage" in attributes else -1
-    return storage, numbers(attributes["cuesta.offset"])[0] if "cuesta.offset" in attributes else None
+    storage, offset = STORAGE.find_in(attributes), OFFSET.find_in(attributes)
+    return -1 if storage is None else storage, None if offset is None else offset[0]
 
 
 def _place(where: Assignment, result: _Result, claimed: dict[int, int], mutates: Sequence[int]) -> Layout:
@@ -122,7 +123,7 @@ def _is_small_part(where: Assignment, result: _Result, layout: Layout) -> bool:
     """Whether a result would keep a buffer at least `_LARGE_BUFFER` times its size alive, of which the caller gets no
     other part: that of a concatenation that holds the result, or of a tensor that the result is a slice of."""
     base = where.bases[layout.base]
-    if result.storage < 0 or isinstance(base.owner, ir.Block) or base.owner.name != "host.alloc":
+    if result.storage < 0 or isinstance(base.owner, ir.Block) or not Alloc.matches(base.owner):
         return False  # an argument's memory or a call's result, whose size is given
     elements = math.prod(memref_shape(base.type)[0])
     extent = 1 + sum((n - 1) * s for n, s in zip(result.sizes, result.strides, strict=True))
