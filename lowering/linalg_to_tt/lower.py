@@ -46,7 +46,7 @@ def lower_kernel(function: func.FuncOp, library: str) -> None:
         _, block = tt.func(
             function.name.value,
             [*(tt.pointer_type(spelling_of(a)) for a in shapes), *([index_type] * len(names))],
-            [{"tt.divisibility": n} if n > 1 else {} for n in aligned],
+            [tt.DIVISIBILITY.entry(n) if n > 1 else {} for n in aligned],
             grid=(total, 1, 1),
             warps=attributes["cuesta.warps"].value,
             stages=attributes["cuesta.stages"].value if "cuesta.stages" in attributes else 3,
