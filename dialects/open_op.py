@@ -57,8 +57,9 @@ class OpenOp:
         regions: int = 0,
         **values: Any,
     ) -> ir.Operation:
-        """Builds the op at the current insertion point. Attributes are given as Python values by their names, but for
-        those that are `copied` from another op; a value of None stands for no attribute."""
+        """Builds the op, with so many empty regions, at the current insertion point. Attributes are given as Python
+        values by their names, but for those that are `copied` from another op; a value of None stands for no
+        attribute."""
         given = {name: cls.FIELDS[name].write(value) for name, value in values.items() if value is not None}
         return ir.Operation.create(
             cls.OPERATION_NAME,

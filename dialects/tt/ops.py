@@ -225,7 +225,7 @@ def func(
         sym_visibility="public",
         noinline=False,
     )
-    GRID.put(op, grid)
+    GRID.put(op, list(grid))
     WARPS.put(op, warps)
     STAGES.put(op, stages)
     return op, _block(op, argument_types)
