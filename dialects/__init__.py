@@ -94,7 +94,7 @@ def _outer_ops(op: ir.Operation) -> Iterator[ir.Operation]:
         yield inner
         if inner.name in ("builtin.module", "func.func"):
             yield from _outer_ops(inner)
-        elif inner.name == "tt.func":  # here our ops are in loops too
+        elif tt.Func.matches(inner):  # here our ops are in loops too
             yield from walk(inner)
 
 

@@ -80,7 +80,7 @@ class GraphBuilder:
         spelling = spelling_of(x)
         if spelling not in PARTS:
             return x, self.constant(0, spelling, shape_of(x))
-        if not isinstance(x.owner, ir.Block) and x.owner.name == "cuesta.complex":
+        if not isinstance(x.owner, ir.Block) and complex_numbers.Complex.matches(x.owner):
             real, imag = (self.expand(part, shape_of(x)) for part in x.owner.operands)
             return real, imag
         kind = types.tensor(shape_of(x), PARTS[spelling])

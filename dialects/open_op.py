@@ -13,8 +13,6 @@ Therefore these ops are unknown to MLIR itself (the context allows that). They a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from types import UnionType
 from typing import Any, ClassVar, get_type_hints
 
 from cuesta._mlir import ir
@@ -56,16 +54,19 @@ class OpenOp:
         operands: Sequence[ir.Value],
         results: Sequence[ir.Type] = (),
         copied: Mapping[str, ir.Attribute] | None = None,
+        regions: int = 0,
         **values: Any,
     ) -> ir.Operation:
-        """Builds the op at the current insertion point. Attributes are given as Python values by their names, but for
-        those that are `copied` from another op; a value of None stands for no attribute."""
+        """Builds the op, with so many empty regions, at the current insertion point. Attributes are given as Python
+        values by their names, but for those that are `copied` from another op; a value of None stands for no
+        attribute."""
         given = {name: cls.FIELDS[name].write(value) for name, value in values.items() if value is not None}
         return ir.Operation.create(
             cls.OPERATION_NAME,
             results=list(results),
             operands=list(operands),
             attributes={**(copied or {}), **given},
+            regions=regions,
         )
 
     @classmethod
@@ -75,33 +76,6 @@ class OpenOp:
             kind = cls.FIELDS[name].kind
             if name not in op.attributes:
                 return f"lacks the attribute {name!r}; it takes {', '.join(cls.REQUIRED)}"
-            if not isinstance(op.attributes[name], kind):
-                return f"attribute {name!r} must be of {getattr(kind, '__name__', kind)}, got {op.attributes[name]}"
-        return None
-
-
-@dataclass(frozen=True)
-class OldOpenOp:
-    """One op by its full name, with its required attributes and what each must be."""
-
-    name: str
-    attributes: dict[str, type | UnionType] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        assert self.name not in OPEN_OPS, f"two ops named {self.name}"
-        OPEN_OPS[self.name] = self  # type: ignore[assignment]
-
-    def __call__(
-        self, operands: Sequence[ir.Value], results: Sequence[ir.Type], **attributes: ir.Attribute
-    ) -> ir.Operation:
-        """Builds the op at the current insertion point."""
-        return ir.Operation.create(self.name, results=list(results), operands=list(operands), attributes=attributes)
-
-    def problem(self, op: ir.Operation) -> str | None:
-        """What is wrong with the attributes of `op`, or None."""
-        for name, kind in self.attributes.items():
-            if name not in op.attributes:
-                return f"lacks the attribute {name!r}; it takes {', '.join(self.attributes)}"
             if not isinstance(op.attributes[name], kind):
                 return f"attribute {name!r} must be of {getattr(kind, '__name__', kind)}, got {op.attributes[name]}"
         return None

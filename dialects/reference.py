@@ -10,10 +10,11 @@ from collections.abc import Sequence
 import torch
 
 from cuesta._mlir import func, ir
-from cuesta.dialects import types
+from cuesta.dialects import aten, types
 from cuesta.dialects.cuesta import REFERENCES
-from cuesta.dialects.fields import ints
+from cuesta.dialects.graph_function import MUTATES
 from cuesta.errors import CuestaError, ExecutionError, Unsupported, VerifyError
+from cuesta.sizes import at
 
 
 def run_reference(module: ir.Module, inputs: Sequence[torch.Tensor], function: str = "graph") -> list[torch.Tensor]:
@@ -29,7 +30,7 @@ def run_reference(module: ir.Module, inputs: Sequence[torch.Tensor], function: s
     for op_view in entry.operations:
         op = op_view.operation
         operands = [values[v] for v in op.operands]
-        if op.name == "func.return":
+        if isinstance(op_view, func.ReturnOp):
             return operands
         values.update(zip(op.results, _run(op, operands), strict=True))
     raise VerifyError(f"function {function!r} does not end in a return")
@@ -37,8 +38,7 @@ def run_reference(module: ir.Module, inputs: Sequence[torch.Tensor], function: s
 
 def run_in_place(module: ir.Module, inputs: Sequence[torch.Tensor], function: str = "graph") -> list[torch.Tensor]:
     """Acts like a compiled program: returns the graph's results and writes the arguments that the graph mutates."""
-    attributes = find_function(module, function).attributes
-    mutates = ints(attributes["cuesta.mutates"]) if "cuesta.mutates" in attributes else []
+    mutates = MUTATES.find(find_function(module, function)) or []
     results = run_reference(module, inputs, function)
     # Copied first: a result may be an argument that is about to be written, or a view of one.
     results = [x.clone() for x in results] if mutates else results
@@ -85,11 +85,11 @@ def _run(op: ir.Operation, operands: list[torch.Tensor]) -> list[torch.Tensor]:
 
 def _as_traced(op: ir.Operation, operands: list[torch.Tensor]) -> list[torch.Tensor]:
     """The operands with the strides that the op was traced with. The result of as_strided, for one, depends on them."""
-    if op.name != "aten.call" or "operand_strides" not in op.attributes:
+    wanted = aten.Call.operand_strides.find(op) if aten.Call.matches(op) else None
+    if wanted is None:
         return operands
-    wanted = op.attributes["operand_strides"]
     return [
-        with_strides(x, ints(strides)) if isinstance(strides, ir.ArrayAttr) else x
+        x if strides is None else with_strides(x, [at(n, {}) for n in strides])
         for x, strides in zip(operands, wanted, strict=True)
     ]
 

@@ -14,18 +14,23 @@ import torch
 import cuesta.dialects as dialects
 from cuesta._mlir import ir
 from cuesta.dialects import tt, types
-from cuesta.dialects.fields import ints
+from cuesta.dialects.fields import Ints
+from cuesta.dialects.graph_function import DTYPE
+from cuesta.dialects.kernel_fields import GRID
 from cuesta.dialects.tt.interpreter import prepare
 from cuesta.dialects.types import row_major
 from cuesta.errors import CuestaError
 from cuesta.sizes import at
 from cuesta.tools.module_inputs import Argument, random_inputs, read_inputs
 
+#: Of an argument: the sizes of the tensor that it points to.
+_SHAPE = Ints("cuesta.shape")
+
 
 def kernels_of(module: ir.Module) -> dict[str, ir.Operation]:
     """Name → kernel at the top of a module. Kernels of a whole program are in a nested module and do not count."""
-    found = [op.operation for op in module.body.operations if op.operation.name == "tt.func"]
-    return {ir.StringAttr(op.attributes["sym_name"]).value: op for op in found}
+    found = [op.operation for op in module.body.operations if tt.Func.matches(op.operation)]
+    return {tt.Func.sym_name.of(op): op for op in found}
 
 
 def run(
@@ -37,13 +42,13 @@ def run(
     """
     dialects.verify(module, "reading")
     kernel = _chosen(kernels_of(module), name)
-    if "cuesta.grid" not in kernel.attributes:
-        raise CuestaError("the kernel lacks cuesta.grid, the number of programs such as [64, 1, 1]")
+    if not GRID.is_on(kernel):
+        raise CuestaError(f"the kernel lacks {GRID.name}, the number of programs such as [64, 1, 1]")
     wanted = _arguments(kernel, paths)
     tensors = read_inputs(wanted, paths) if paths else random_inputs(wanted, seed, int_range)
     prepared = prepare(kernel)
     pointers, extents = [x.data_ptr() for x in tensors], [x.numel() * x.itemsize for x in tensors]
-    prepared.run(ints(kernel.attributes["cuesta.grid"]), pointers, extents)
+    prepared.run(GRID.known(kernel), pointers, extents)
     return [tensors[i] for i in prepared.written]
 
 
@@ -59,19 +64,19 @@ def _chosen(kernels: dict[str, ir.Operation], name: str | None) -> ir.Operation:
 def _arguments(kernel: ir.Operation, paths: Sequence[str]) -> list[Argument]:
     found = []
     for index, (argument, attrs) in enumerate(
-        zip(kernel.regions[0].blocks[0].arguments, kernel.attributes["arg_attrs"], strict=True)
+        zip(kernel.regions[0].blocks[0].arguments, tt.Func.arg_attrs.of(kernel), strict=True)
     ):
         if not tt.is_pointer(argument) or tt.is_block(argument):
             raise CuestaError(f"argument {index} is {argument.type}: only pointers are supported")
-        if "cuesta.shape" in attrs:
-            shape = tuple(ints(attrs["cuesta.shape"]))
+        if (known := _SHAPE.find_in(attrs)) is not None:
+            shape = tuple(known)
         elif index < len(paths):
             shape = _shape_in(paths[index])
         else:
             raise CuestaError(
-                f"argument {index} is {argument.type}: its arg_attrs lack cuesta.shape, such as [64, 128]"
+                f"argument {index} is {argument.type}: its arg_attrs lack {_SHAPE.name}, such as [64, 128]"
             )
-        spelling = attrs["cuesta.dtype"].value if "cuesta.dtype" in attrs else str(tt.pointee(argument))
+        spelling = DTYPE.find_in(attrs) or str(tt.pointee(argument))
         strides = tuple(at(n, {}) for n in row_major(shape))
         found.append(Argument(index, shape, strides, types.torch_dtype(spelling)))
     return found

@@ -1,4 +1,4 @@
-"""Verifies the tt ops, beyond the attributes that each row of `ops` names."""
+"""Verifies the tt ops, beyond the attributes that each class of `ops` names."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TypeAlias
 
 from cuesta._mlir import ir
 from cuesta.dialects.cuesta.dialect import VERIFIERS
-from cuesta.dialects.fields import numbers
-from cuesta.dialects.open_op import OldOpenOp as OpenOp
+from cuesta.dialects.kernel_fields import GRID
+from cuesta.dialects.open_op import OpenOp
 from cuesta.dialects.tt import ops
 from cuesta.dialects.tt.types import block_problem, block_type, element_of, shape_of
 
@@ -45,8 +45,8 @@ _INSTEAD = {
 }
 
 
-def rule(row: OpenOp, operands: int | tuple[int, int], results: int | None = 1) -> Callable[[Rule], Rule]:
-    """Registers a check of `row`'s ops, to run if the numbers of operands and results are right (None: any number)."""
+def rule(kind: type[OpenOp], operands: int | tuple[int, int], results: int | None = 1) -> Callable[[Rule], Rule]:
+    """Registers a check of a kind of ops, to run if the numbers of operands and results are right (None: any)."""
     fewest, most = operands if isinstance(operands, tuple) else (operands, operands)
 
     def register(check: Rule) -> Rule:
@@ -59,7 +59,7 @@ def rule(row: OpenOp, operands: int | tuple[int, int], results: int | None = 1) 
             with op.location:  # types that the check makes for comparison belong to the op's context
                 return _types_problem(op) or check(op)
 
-        VERIFIERS[row.name] = whole
+        VERIFIERS[kind.OPERATION_NAME] = whole
         return check
 
     return register
@@ -68,10 +68,6 @@ def rule(row: OpenOp, operands: int | tuple[int, int], results: int | None = 1) 
 def _types_problem(op: ir.Operation) -> str | None:
     values = [*op.operands, *op.results]
     return next((wrong for wrong in map(block_problem, values) if wrong), None)
-
-
-def integer(op: ir.Operation, name: str) -> int:
-    return ir.IntegerAttr(op.attributes[name]).value
 
 
 def wants(op: ir.Operation, kind: ir.Type) -> str | None:
@@ -83,15 +79,14 @@ def spell(kinds: Sequence[ir.Type]) -> str:
     return f"({', '.join(map(str, kinds))})"
 
 
-def axis_problem(op: ir.Operation, rank: int) -> str | None:
-    axis = integer(op, "axis")
+def axis_problem(axis: int, rank: int) -> str | None:
     return None if 0 <= axis < rank else f"axis {axis} is not within 0..{rank - 1}"
 
 
 # -- the kernel ------------------------------------------------------------------------------------------------
-@rule(ops.FUNC, 0, 0)
+@rule(ops.Func, 0, 0)
 def _func(op: ir.Operation) -> str | None:
-    kind = ir.FunctionType(ir.TypeAttr(op.attributes["function_type"]).value)
+    kind, entries = ops.Func.function_type.of(op), ops.Func.arg_attrs.of(op)
     block = op.regions[0].blocks[0] if len(op.regions) == 1 and len(op.regions[0].blocks) == 1 else None
     if block is None:
         return "has one region of one block"
@@ -99,12 +94,11 @@ def _func(op: ir.Operation) -> str | None:
         return "returns nothing: results are stored"
     if [a.type for a in block.arguments] != list(kind.inputs):
         return f"has a block of arguments {[str(a.type) for a in block.arguments]} and the type {kind}"
-    if len(op.attributes["arg_attrs"]) != len(kind.inputs):
-        return f"has {len(kind.inputs)} arguments and attributes for {len(op.attributes['arg_attrs'])}"
-    if "cuesta.grid" in op.attributes:
-        grid = numbers(op.attributes["cuesta.grid"])
-        if len(grid) != 3 or any(isinstance(n, int) and n < 1 for n in grid):
-            return f"cuesta.grid must be three numbers of programs, along x, y and z, not {grid}"
+    if len(entries) != len(kind.inputs):
+        return f"has {len(kind.inputs)} arguments and attributes for {len(entries)}"
+    grid = GRID.find(op)
+    if grid is not None and (len(grid) != 3 or any(isinstance(n, int) and n < 1 for n in grid)):
+        return f"{GRID.name} must be three numbers of programs, along x, y and z, not {grid}"
     wrong = next((w for w in map(block_problem, kind.inputs) if w), None)
     if wrong:
         return wrong
@@ -112,7 +106,7 @@ def _func(op: ir.Operation) -> str | None:
     if wrong:
         return wrong
     last = list(block.operations)[-1:]
-    return None if last and last[0].operation.name == ops.RETURN.name else "must end in tt.return"
+    return None if last and ops.Return.matches(last[0].operation) else "must end in tt.return"
 
 
 def _foreign_op(block: ir.Block) -> str | None:
@@ -135,18 +129,18 @@ def _upstream_problem(name: str) -> str | None:
     return f"Triton does not lower {name}: {_INSTEAD.get(name, 'decompose it, or call tt.extern_elementwise')}"
 
 
-@rule(ops.RETURN, 0, 0)
+@rule(ops.Return, 0, 0)
 def _return(op: ir.Operation) -> str | None:
-    return None if op.parent.name == ops.FUNC.name else f"ends a tt.func, not a {op.parent.name}"
+    return None if ops.Func.matches(op.parent) else f"ends a tt.func, not a {op.parent.name}"
 
 
-@rule(ops.GET_PROGRAM_ID, 0)
+@rule(ops.GetProgramId, 0)
 def _program(op: ir.Operation) -> str | None:
-    return axis_problem(op, 3) or wants(op, ir.IntegerType.get_signless(32))
+    return axis_problem(ops.GetProgramId.axis.of(op), 3) or wants(op, ir.IntegerType.get_signless(32))
 
 
 # -- regions ---------------------------------------------------------------------------------------------------
-def _combiner_problem(op: ir.Operation, end: OpenOp) -> str | None:
+def _combiner_problem(op: ir.Operation, axis: int, end: type[OpenOp]) -> str | None:
     """Checks that an op has blocks of one shape, and a region over two sets of their elements."""
     shapes = {shape_of(x) for x in op.operands}
     if len(shapes) != 1 or () in shapes:
@@ -158,11 +152,11 @@ def _combiner_problem(op: ir.Operation, end: OpenOp) -> str | None:
     if [a.type for a in block.arguments] != scalars * 2:
         return f"combines {spell(scalars * 2)}, not {spell([a.type for a in block.arguments])}"
     last = list(block.operations)[-1].operation
-    if last.name != end.name:
-        return f"has a region that ends in {last.name}, not {end.name}"
+    if not end.matches(last):
+        return f"has a region that ends in {last.name}, not {end.OPERATION_NAME}"
     if [x.type for x in last.operands] != scalars:
         return f"combines to {spell([x.type for x in last.operands])}, not {spell(scalars)}"
-    return axis_problem(op, len(shape_of(op.operands[0])))
+    return axis_problem(axis, len(shape_of(op.operands[0])))
 
 
 def _results_problem(op: ir.Operation, kinds: Sequence[ir.Type]) -> str | None:
@@ -170,16 +164,18 @@ def _results_problem(op: ir.Operation, kinds: Sequence[ir.Type]) -> str | None:
     return None if given == list(kinds) else f"gives {spell(kinds)}, not {spell(given)}"
 
 
-@rule(ops.REDUCE, (1, MOST_REDUCED), None)
+@rule(ops.Reduce, (1, MOST_REDUCED), None)
 def _reduce(op: ir.Operation) -> str | None:
-    wrong = _combiner_problem(op, ops.REDUCE_RETURN)
+    axis = ops.Reduce.axis.of(op)
+    wrong = _combiner_problem(op, axis, ops.ReduceReturn)
     if wrong:
         return wrong
     shape = list(shape_of(op.operands[0]))
-    del shape[integer(op, "axis")]
+    del shape[axis]
     return _results_problem(op, [block_type(shape, element_of(x)) for x in op.operands])
 
 
-@rule(ops.SCAN, (1, MOST_REDUCED), None)
+@rule(ops.Scan, (1, MOST_REDUCED), None)
 def _scan(op: ir.Operation) -> str | None:
-    return _combiner_problem(op, ops.SCAN_RETURN) or _results_problem(op, [x.type for x in op.operands])
+    wrong = _combiner_problem(op, ops.Scan.axis.of(op), ops.ScanReturn)
+    return wrong or _results_problem(op, [x.type for x in op.operands])

@@ -6,19 +6,19 @@ from math import prod
 
 from cuesta._mlir import ir
 from cuesta.dialects.tt import ops
-from cuesta.dialects.tt.rules import axis_problem, integer, rule, wants
+from cuesta.dialects.tt.rules import axis_problem, rule, wants
 from cuesta.dialects.tt.types import block_type, element_of, is_block, shape_of
 
 
-@rule(ops.MAKE_RANGE, 0)
+@rule(ops.MakeRange, 0)
 def _make_range(op: ir.Operation) -> str | None:
-    start, end = integer(op, "start"), integer(op, "end")
+    start, end = ops.MakeRange.start.of(op), ops.MakeRange.end.of(op)
     if start >= end:
         return f"from {start} to {end} is empty"
     return wants(op, block_type((end - start,), ir.IntegerType.get_signless(32)))
 
 
-@rule(ops.SPLAT, 1)
+@rule(ops.Splat, 1)
 def _splat(op: ir.Operation) -> str | None:
     if is_block(op.operands[0]):
         return f"copies a scalar, not {op.operands[0].type}"
@@ -27,24 +27,24 @@ def _splat(op: ir.Operation) -> str | None:
     return wants(op, block_type(shape_of(op.result), op.operands[0].type))
 
 
-@rule(ops.UNSPLAT, 1)
+@rule(ops.Unsplat, 1)
 def _unsplat(op: ir.Operation) -> str | None:
     if not is_block(op.operands[0]) or prod(shape_of(op.operands[0])) != 1:
         return f"takes a block of one element, not {op.operands[0].type}"
     return wants(op, element_of(op.operands[0]))
 
 
-@rule(ops.EXPAND_DIMS, 1)
+@rule(ops.ExpandDims, 1)
 def _expand_dims(op: ir.Operation) -> str | None:
     if not is_block(op.operands[0]):
         return f"takes a block, not {op.operands[0].type}"
-    shape = list(shape_of(op.operands[0]))
-    wrong = axis_problem(op, len(shape) + 1)
-    shape.insert(integer(op, "axis"), 1)
+    shape, axis = list(shape_of(op.operands[0])), ops.ExpandDims.axis.of(op)
+    wrong = axis_problem(axis, len(shape) + 1)
+    shape.insert(axis, 1)
     return wrong or wants(op, block_type(shape, element_of(op.operands[0])))
 
 
-@rule(ops.BROADCAST, 1)
+@rule(ops.Broadcast, 1)
 def _broadcast(op: ir.Operation) -> str | None:
     (x,) = op.operands
     old, new = shape_of(x), shape_of(op.result)
@@ -56,7 +56,7 @@ def _broadcast(op: ir.Operation) -> str | None:
     return wants(op, block_type(new, element_of(x)))
 
 
-@rule(ops.RESHAPE, 1)
+@rule(ops.Reshape, 1)
 def _reshape(op: ir.Operation) -> str | None:
     old, new = shape_of(op.operands[0]), shape_of(op.result)
     if not old or not new or prod(old) != prod(new):
@@ -64,15 +64,15 @@ def _reshape(op: ir.Operation) -> str | None:
     return wants(op, block_type(new, element_of(op.operands[0])))
 
 
-@rule(ops.TRANS, 1)
+@rule(ops.Trans, 1)
 def _trans(op: ir.Operation) -> str | None:
-    shape, order = shape_of(op.operands[0]), list(op.attributes["order"])
+    shape, order = shape_of(op.operands[0]), ops.Trans.order.of(op)
     if sorted(order) != list(range(len(shape))):
         return f"order {order} is not a permutation of 0..{len(shape) - 1}"
     return wants(op, block_type([shape[d] for d in order], element_of(op.operands[0])))
 
 
-@rule(ops.SPLIT, 1, 2)
+@rule(ops.Split, 1, 2)
 def _split(op: ir.Operation) -> str | None:
     shape = shape_of(op.operands[0])
     if not shape or shape[-1] != 2:

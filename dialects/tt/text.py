@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cuesta._mlir import ir
+from cuesta.dialects.tt.ops import Func
 
 #: Prefix of the attributes of kernels and arguments that only cuesta uses; a binary does not depend on them.
 _OURS = "cuesta."
@@ -20,9 +21,9 @@ def kernel_text(function: ir.Operation) -> str:
             copy = function.clone()
         for name in [n for n in copy.attributes if n.startswith(_OURS)]:
             del copy.attributes[name]
-        copy.attributes["arg_attrs"] = ir.ArrayAttr.get([_without_ours(a) for a in copy.attributes["arg_attrs"]])
+        Func.arg_attrs.put(copy, [_without_ours(a) for a in Func.arg_attrs.of(copy)])
         return module.operation.get_asm(print_generic_op_form=True)
 
 
-def _without_ours(attributes: ir.DictAttr) -> ir.DictAttr:
-    return ir.DictAttr.get({a.name: a.attr for a in attributes if not a.name.startswith(_OURS)})
+def _without_ours(attributes: ir.DictAttr) -> dict[str, ir.Attribute]:
+    return {a.name: a.attr for a in attributes if not a.name.startswith(_OURS)}

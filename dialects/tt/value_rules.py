@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cuesta._mlir import ir
 from cuesta.dialects.tt import ops
-from cuesta.dialects.tt.rules import integer, rule, spell, wants
+from cuesta.dialects.tt.rules import rule, spell, wants
 from cuesta.dialects.tt.types import block_type, element_of, is_pointer, loaded_type, shape_of
 
 
@@ -13,7 +13,7 @@ def _is_float(x: ir.Value) -> bool:
     return isinstance(element_of(x), ir.FloatType)
 
 
-@rule(ops.ADDPTR, 2)
+@rule(ops.AddPtr, 2)
 def _addptr(op: ir.Operation) -> str | None:
     pointer, offset = op.operands
     if not is_pointer(pointer):
@@ -43,16 +43,10 @@ def _write_problem(op: ir.Operation, writes: str) -> str | None:
     return wrong or _mask_problem(pointer, mask[0] if mask else None)
 
 
-def _code_problem(op: ir.Operation, name: str, codes: dict[str, int]) -> str | None:
-    code = integer(op, name)
-    known = ", ".join(f"{n} ({word})" for word, n in codes.items())
-    return None if code in codes.values() else f"attribute {name!r} is {code}; it is one of {known}"
-
-
-@rule(ops.LOAD, (1, 3))
+@rule(ops.Load, (1, 3))
 def _load(op: ir.Operation) -> str | None:
     pointer = op.operands[0]
-    sizes = list(op.attributes["operandSegmentSizes"])
+    sizes = ops.Load.operandSegmentSizes.of(op)
     if len(sizes) != 3 or sizes[0] != 1 or max(sizes) > 1 or sum(sizes) != len(op.operands):
         return f"operandSegmentSizes {sizes} do not split {len(op.operands)} operands into pointer, mask and other"
     if sizes[2] and not sizes[1]:
@@ -65,38 +59,36 @@ def _load(op: ir.Operation) -> str | None:
         return f"takes {kind} for where the mask is false, not {op.operands[2].type}"
     return (
         _mask_problem(pointer, op.operands[1] if sizes[1] else None)
-        or _code_problem(op, "cache", ops.CACHE)
-        or _code_problem(op, "evict", ops.EVICT)
+        or ops.Load.cache.problem(op)
+        or ops.Load.evict.problem(op)
         or wants(op, kind)
     )
 
 
-@rule(ops.STORE, (2, 3), 0)
+@rule(ops.Store, (2, 3), 0)
 def _store(op: ir.Operation) -> str | None:
-    return (
-        _write_problem(op, "stores") or _code_problem(op, "cache", ops.CACHE) or _code_problem(op, "evict", ops.EVICT)
-    )
+    return _write_problem(op, "stores") or ops.Store.cache.problem(op) or ops.Store.evict.problem(op)
 
 
-@rule(ops.ATOMIC_RMW, (2, 3))
+@rule(ops.AtomicRMW, (2, 3))
 def _atomic_rmw(op: ir.Operation) -> str | None:
     wrong = (
         _write_problem(op, "combines")
-        or _code_problem(op, "atomic_rmw_op", ops.ATOMIC)
-        or _code_problem(op, "sem", ops.SEM)
-        or _code_problem(op, "scope", ops.SCOPE)
+        or ops.AtomicRMW.atomic_rmw_op.problem(op)
+        or ops.AtomicRMW.sem.problem(op)
+        or ops.AtomicRMW.scope.problem(op)
     )
     if wrong:
         return wrong
     value = op.operands[1]
-    kind = integer(op, "atomic_rmw_op")
-    if kind != ops.ATOMIC["exch"] and _is_float(value) != (kind == ops.ATOMIC["fadd"]):
+    kind = ops.AtomicRMW.atomic_rmw_op.of(op)
+    if kind != "exch" and _is_float(value) != (kind == "fadd"):
         return f"combines {'floats by fadd or exch' if _is_float(value) else 'no integers by fadd'}"
     return wants(op, value.type)
 
 
 # -- arithmetic ------------------------------------------------------------------------------------------------
-@rule(ops.EXTERN_ELEMENTWISE, (1, 4))
+@rule(ops.ExternElementwise, (1, 4))
 def _extern_elementwise(op: ir.Operation) -> str | None:
     shapes = {shape_of(x) for x in op.operands}
     if shapes != {shape_of(op.result)}:
@@ -111,11 +103,11 @@ def _same_floats(op: ir.Operation) -> str | None:
     return wants(op, x.type)
 
 
-rule(ops.PRECISE_SQRT, 1)(_same_floats)
-rule(ops.PRECISE_DIVF, 2)(_same_floats)
+rule(ops.PreciseSqrt, 1)(_same_floats)
+rule(ops.PreciseDivF, 2)(_same_floats)
 
 
-@rule(ops.BITCAST, 1)
+@rule(ops.Bitcast, 1)
 def _bitcast(op: ir.Operation) -> str | None:
     (x,) = op.operands
     if is_pointer(x) or is_pointer(op.result):
@@ -127,7 +119,7 @@ def _bitcast(op: ir.Operation) -> str | None:
     return None
 
 
-@rule(ops.DOT, 3)
+@rule(ops.Dot, 3)
 def _dot(op: ir.Operation) -> str | None:
     a, b, c = op.operands
     left, right, out = shape_of(a), shape_of(b), shape_of(c)
@@ -137,4 +129,4 @@ def _dot(op: ir.Operation) -> str | None:
         return f"adds to {[*left[:-1], right[-1]]}, not {list(out)}"
     if element_of(a) != element_of(b):
         return f"multiplies elements of one type, not {element_of(a)} and {element_of(b)}"
-    return _code_problem(op, "inputPrecision", ops.PRECISION) or wants(op, c.type)
+    return ops.Dot.inputPrecision.problem(op) or wants(op, c.type)

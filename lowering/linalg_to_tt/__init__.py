@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cuesta._mlir import func, ir
+from cuesta.dialects.kernel_fields import BLOCKS
 from cuesta.dialects.kernel_module import kernel_modules
 from cuesta.lowering.linalg_to_tt.lower import lower_kernel
 from cuesta.passes.infra.registry import Pass, register_pass
@@ -32,5 +33,5 @@ class LinalgToTT(Pass):
         with module.context, ir.Location.unknown():
             for nested in kernel_modules(module):
                 for op in list(nested.body.operations):
-                    if isinstance(op, func.FuncOp) and "cuesta.blocks" in op.attributes:
+                    if isinstance(op, func.FuncOp) and BLOCKS.is_on(op):
                         lower_kernel(op, self.library)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from cuesta._mlir import arith, ir
+from cuesta._mlir import arith, ir, linalg, math, tensor
 from cuesta.dialects import tt
 from cuesta.dialects.tt.types import element_of, shape_of
 from cuesta.lowering.linalg_to_tt import narrow_math
@@ -13,33 +13,36 @@ from cuesta.lowering.linalg_to_tt.frame import Frame, Value, common_shape
 
 #: Ops that Triton lacks → the function of libdevice and of ocml, without prefix and suffix.
 _LIBRARY = {
-    "math.tanh": "tanh",
-    "math.tan": "tan",
-    "math.expm1": "expm1",
-    "math.log1p": "log1p",
-    "math.log10": "log10",
-    "math.powf": "pow",
-    "math.roundeven": "rint",
-    "math.round": "round",
-    "math.trunc": "trunc",
-    "math.copysign": "copysign",
-    "math.cbrt": "cbrt",
-    "math.erfc": "erfc",
-    "math.asin": "asin",
-    "math.acos": "acos",
-    "math.atan": "atan",
-    "math.atan2": "atan2",
-    "math.sinh": "sinh",
-    "math.cosh": "cosh",
-    "math.asinh": "asinh",
-    "math.acosh": "acosh",
-    "math.atanh": "atanh",
-    "arith.remf": "fmod",
+    math.TanhOp.OPERATION_NAME: "tanh",
+    math.TanOp.OPERATION_NAME: "tan",
+    math.ExpM1Op.OPERATION_NAME: "expm1",
+    math.Log1pOp.OPERATION_NAME: "log1p",
+    math.Log10Op.OPERATION_NAME: "log10",
+    math.PowFOp.OPERATION_NAME: "pow",
+    math.RoundEvenOp.OPERATION_NAME: "rint",
+    math.RoundOp.OPERATION_NAME: "round",
+    math.TruncOp.OPERATION_NAME: "trunc",
+    math.CopySignOp.OPERATION_NAME: "copysign",
+    math.CbrtOp.OPERATION_NAME: "cbrt",
+    math.ErfcOp.OPERATION_NAME: "erfc",
+    math.AsinOp.OPERATION_NAME: "asin",
+    math.AcosOp.OPERATION_NAME: "acos",
+    math.AtanOp.OPERATION_NAME: "atan",
+    math.Atan2Op.OPERATION_NAME: "atan2",
+    math.SinhOp.OPERATION_NAME: "sinh",
+    math.CoshOp.OPERATION_NAME: "cosh",
+    math.AsinhOp.OPERATION_NAME: "asinh",
+    math.AcoshOp.OPERATION_NAME: "acosh",
+    math.AtanhOp.OPERATION_NAME: "atanh",
+    arith.RemFOp.OPERATION_NAME: "fmod",
 }
 
 #: Ops that Triton only approximates in f32, while eager rounds them correctly. If 6 / 3 were a little less than 2, its
 #: floor would be 1; if the mean of equal numbers differed from them, they would have a variance.
-_ROUNDED: dict[str, Callable[..., Value]] = {"arith.divf": tt.precise_divf, "math.sqrt": tt.precise_sqrt}
+_ROUNDED: dict[str, Callable[..., Value]] = {
+    arith.DivFOp.OPERATION_NAME: tt.precise_divf,
+    math.SqrtOp.OPERATION_NAME: tt.precise_sqrt,
+}
 
 
 @dataclass
@@ -56,30 +59,31 @@ class Elementwise:
     def run(self, ops: Iterable[ir.Operation], values: dict[Value, Value], classes: list[int]) -> None:
         """Adds the block of each result of a body's `ops` to `values`; `classes` are those of the generic's loops."""
         for op in ops:
-            if op.name == "linalg.yield":
+            if op.name == linalg.YieldOp.OPERATION_NAME:
                 return
             (result,) = op.results
             values[result] = self._one(op, values, classes)
 
     def _one(self, op: ir.Operation, values: dict[Value, Value], classes: list[int]) -> Value:
         match op.name:
-            case "linalg.index":
+            case linalg.IndexOp.OPERATION_NAME:
                 return self.frame.positions[classes[op.attributes["dim"].value]]
-            case "arith.constant":
+            case arith.ConstantOp.OPERATION_NAME:
                 return self._constant(op)
-            case "tensor.extract":
+            case tensor.ExtractOp.OPERATION_NAME:
                 return self.gather(op.operands[0], [values[v] for v in list(op.operands)[1:]])
-            case "arith.index_cast":
+            case arith.IndexCastOp.OPERATION_NAME:
                 return self._cast(values[op.operands[0]], op.results[0].type)
-            case "arith.floordivsi":
+            case arith.FloorDivSIOp.OPERATION_NAME:
                 return _floor_division(*common_shape([values[v] for v in op.operands]))
         operands = common_shape([values[v] for v in op.operands])
         kind = tt.block_type(shape_of(operands[0]), self._element(op.results[0].type))
-        if op.name == "arith.negf":  # Triton lacks it; subtracts from -0, so that the negative of 0 is -0
+        if op.name == arith.NegFOp.OPERATION_NAME:
+            # Triton lacks it. A subtraction from -0 makes the negative of 0 -0.
             return arith.subf(tt.full(shape_of(operands[0]), element_of(operands[0]), -0.0), operands[0])
-        if op.name == "arith.bitcast":
+        if op.name == arith.BitcastOp.OPERATION_NAME:
             return tt.bitcast(operands[0], element_of(kind))
-        if op.name == "math.erf" and self.narrow:
+        if op.name == math.ErfOp.OPERATION_NAME and self.narrow:
             return narrow_math.erf(operands[0])
         if op.name in _ROUNDED and str(element_of(operands[0])) == "f32" and not self.narrow:
             return _ROUNDED[op.name](*operands)

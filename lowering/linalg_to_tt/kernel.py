@@ -129,8 +129,7 @@ class KernelWriter:
 
     def value(self, value: Value) -> Value:
         """The block of a tensor inside the kernel; a fill that no reduction accumulates into is a constant."""
-        if value not in self.blocks and value.owner.name == "linalg.fill":
-            attribute = value.owner.operands[0].owner.attributes["value"]
+        if value not in self.blocks and (attribute := reduction.filled_with(value)) is not None:
             kind = tt.block_type(self.frame.unit, attribute.type)
             self.blocks[value] = arith.ConstantOp(kind, ir.DenseElementsAttr.get_splat(kind, attribute)).result
         return self.blocks[value]

@@ -5,10 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from cuesta._mlir import arith, func, ir, scf
+from cuesta._mlir import arith, func, ir, linalg, scf
 from cuesta.dialects import tt
-from cuesta.dialects.fields import ints, numbers
-from cuesta.dialects.kernel_fields import COUNTS
+from cuesta.dialects.kernel_fields import (
+    ALIGN,
+    BLOCKS,
+    CLASSES,
+    COUNTS,
+    FITS,
+    LOOPS,
+    MULTIPLES,
+    PARALLEL,
+    SIZES,
+    STAGES,
+    WARPS,
+    WIDE,
+)
 from cuesta.dialects.kernel_module import argument_shapes, is_computed_with, operand_classes, parameters
 from cuesta.dialects.kernel_scatter import is_scatter
 from cuesta.dialects.product import tile_of
@@ -28,29 +40,27 @@ _MULTIPLE = 16
 
 def lower_kernel(function: func.FuncOp, library: str) -> None:
     """Replaces a kernel by its tt.func. Raises Unsupported, with the location, for an op that has no form in Triton."""
-    attributes = function.attributes
-    sizes, blocks = numbers(attributes["cuesta.sizes"]), ints(attributes["cuesta.blocks"])
-    parallel = ints(attributes["cuesta.parallel"])
+    sizes, blocks, parallel = SIZES.of(function), BLOCKS.of(function), PARALLEL.of(function)
     entry = function.regions[0].blocks[0]
     shapes = argument_shapes(function)
     names = parameters(function)
-    multiples = ints(attributes["cuesta.multiples"]) if names else []
+    multiples = MULTIPLES.of(function) if names else []
     with ir.InsertionPoint(function), function.location:
-        index_type = ir.IntegerType.get_signless(64 if "cuesta.wide" in attributes else 32)
+        index_type = ir.IntegerType.get_signless(64 if WIDE.is_on(function) else 32)
         programs = [blocks_along(sizes[c], blocks[c]) for c in parallel]
         total = math.prod(programs)
         if isinstance(total, int) and total > _LARGEST_I32:
             raise Unsupported(
                 f"kernel @{function.name.value} would take {total} programs; at most {_LARGEST_I32} are valid"
             )
-        aligned = [*ints(attributes["cuesta.align"]), *(math.gcd(n, _MULTIPLE) for n in multiples)]
+        aligned = [*ALIGN.of(function), *(math.gcd(n, _MULTIPLE) for n in multiples)]
         _, block = tt.func(
             function.name.value,
             [*(tt.pointer_type(spelling_of(a)) for a in shapes), *([index_type] * len(names))],
-            [{"tt.divisibility": n} if n > 1 else {} for n in aligned],
+            [tt.DIVISIBILITY.entry(n) if n > 1 else {} for n in aligned],
             grid=(total, 1, 1),
-            warps=attributes["cuesta.warps"].value,
-            stages=attributes["cuesta.stages"].value if "cuesta.stages" in attributes else 3,
+            warps=WARPS.of(function),
+            stages=STAGES.find(function) or 3,
         )
         passed = list(block.arguments)
         given = dict(zip(names, passed[len(shapes) :], strict=True))
@@ -68,17 +78,17 @@ def lower_kernel(function: func.FuncOp, library: str) -> None:
             )
             products = [node for node in writer.nodes if tile_of(node.op) is not None]
             if products:
-                write_products(writer, products, parallel, attributes["cuesta.warps"].value)
+                write_products(writer, products, parallel, WARPS.of(function))
                 tt.return_()
                 function.operation.erase()
                 return
             known = COUNTS.find(function) or [0] * len(programs)
             _place(frame, parallel, [n or own for n, own in zip(known, programs, strict=True)])
-            loops = ints(attributes["cuesta.loops"]) if "cuesta.loops" in attributes else []
+            loops = LOOPS.find(function) or []
             for c in range(len(sizes)):
                 if c not in parallel and c not in loops:
                     frame.place(c, None)
-            if "cuesta.fits" in attributes:
+            if FITS.is_on(function):
                 _write_either(writer, loops)
             elif loops:
                 writer.write_looped(loops)
@@ -116,10 +126,10 @@ def _write_either(writer: KernelWriter, loops: Sequence[int]) -> None:
 def _nodes(entry: ir.Block) -> list[Node]:
     nodes = []
     for view in entry.operations:
-        op = view.operation
-        if op.name != "linalg.generic":
+        if not isinstance(view, linalg.GenericOp):
             continue
-        classes = ints(op.attributes["cuesta.classes"])
+        op = view.operation
+        classes = CLASSES.of(op)
         kinds = [str(k) for k in op.attributes["iterator_types"]]
         reduced = [c for c, k in zip(classes, kinds, strict=True) if "reduction" in k]
         nodes.append(Node(op, classes, reduced, operand_classes(op)))

@@ -227,8 +227,8 @@ def _halves(total: Value) -> tuple[Value, Value]:
 def _divisibility(pointer: Value) -> int:
     """The number of bytes of which the address of an argument is known to be a multiple."""
     argument = ir.BlockArgument(pointer)
-    attributes = argument.owner.owner.attributes["arg_attrs"][argument.arg_number]
-    return int(attributes["tt.divisibility"]) if "tt.divisibility" in attributes else 1
+    attributes = tt.Func.arg_attrs.of(argument.owner.owner)[argument.arg_number]
+    return tt.DIVISIBILITY.find_in(attributes) or 1
 
 
 def _parted(number: Value, size: Value) -> tuple[Value, Value]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from cuesta._mlir import arith, ir
+from cuesta._mlir import arith, ir, linalg
 from cuesta.dialects import tt
 from cuesta.dialects.kernel_module import body_ops
 from cuesta.dialects.tt.types import element_of, shape_of
@@ -41,7 +41,7 @@ def analyse(op: ir.Operation) -> Reduction:
     block = op.regions[0].blocks[0]
     outputs = len(op.results)
     outs = list(block.arguments)[-outputs:]
-    identities = [_identity(v) for v in list(op.operands)[-outputs:]]
+    identities = [filled_with(v) for v in list(op.operands)[-outputs:]]
     if outputs == 1:
         if identities[0] is None:
             raise Unsupported(f"a reduction that starts from a tensor, not from a constant, at {op.location}")
@@ -56,7 +56,7 @@ def running(op: ir.Operation) -> Reduction:
     """Decomposes a running sum or another scan, whose second result holds the total at each step."""
     block = op.regions[0].blocks[0]
     total = list(block.arguments)[-2]
-    identity = _identity(list(op.operands)[-2])
+    identity = filled_with(list(op.operands)[-2])
     if identity is None:
         raise Unsupported(f"a running sum that starts from a tensor, not from a constant, at {op.location}")
     users = {use.owner.operation for use in total.uses}
@@ -91,9 +91,10 @@ def _composed(op: ir.Operation, total: Value, users: set[ir.Operation], identity
     return Reduction(op, [identity], combine, contributions)
 
 
-def _identity(init: Value) -> ir.Attribute | None:
-    owner = init.owner
-    if isinstance(owner, ir.Block) or owner.name != "linalg.fill":
+def filled_with(tensor: Value) -> ir.Attribute | None:
+    """The number that a tensor is filled with; None for a tensor that is not made by a fill."""
+    owner = tensor.owner
+    if isinstance(owner, ir.Block) or owner.name != linalg.FillOp.OPERATION_NAME:
         return None
     return owner.operands[0].owner.attributes["value"]
 
@@ -101,7 +102,7 @@ def _identity(init: Value) -> ir.Attribute | None:
 def _user(op: ir.Operation, value: Value) -> ir.Operation:
     """The op that combines an element with the accumulator. A bool accumulator is a byte, truncated to a bit first."""
     users = [use.owner.operation for use in value.uses]
-    if len(users) == 1 and users[0].name == "arith.trunci" and str(value.type) == "i8":
+    if len(users) == 1 and users[0].name == arith.TruncIOp.OPERATION_NAME and str(value.type) == "i8":
         users = [use.owner.operation for use in users[0].results[0].uses]
     if len(users) != 1 or len(users[0].operands) != 2:
         raise Unsupported(
@@ -115,7 +116,8 @@ def _simple(op: ir.Operation, out: Value, identity: ir.Attribute) -> Reduction:
 
 
 def _read_off(op: ir.Operation, out: Value, step: ir.Operation, identity: ir.Attribute) -> Reduction:
-    compared = {use.owner.operation.results[0] for use in out.uses if use.owner.operation.name == "arith.trunci"}
+    users = [use.owner.operation for use in out.uses]
+    compared = {user.results[0] for user in users if user.name == arith.TruncIOp.OPERATION_NAME}
     (element,) = (v for v in step.operands if v != out and v not in compared)
     attributes = dict(step.attributes.items())
 
@@ -152,7 +154,7 @@ def _extreme(op: ir.Operation, outs: list[Value], identities: list[ir.Attribute]
     block = op.regions[0].blocks[0]
     body = list(body_ops(op))
     (element,) = list(block.arguments)[: -len(outs)]
-    positions = [o for o in body if o.name == "arith.index_cast"]
+    positions = [o for o in body if o.name == arith.IndexCastOp.OPERATION_NAME]
     if len(positions) != 1:
         raise Unsupported(f"a reduction of two results that is neither argmax nor argmin, at {op.location}")
     here = positions[0].results[0]
@@ -180,7 +182,7 @@ def _scalar_or_block(op: ir.Operation, values: dict[Value, Value], like: Value) 
     """An op of a body on operands that are all scalars or all blocks of one shape."""
     shape = shape_of(like)
     kind = tt.block_type(shape, op.results[0].type)
-    if op.name == "arith.constant":
+    if op.name == arith.ConstantOp.OPERATION_NAME:
         value = op.attributes["value"]
         attribute = ir.DenseElementsAttr.get_splat(kind, value) if shape else value
         return arith.ConstantOp(kind, attribute).result

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 
 from cuesta._mlir import arith, ir
 from cuesta.dialects import tt
-from cuesta.dialects.fields import ints
+from cuesta.dialects.kernel_fields import CLASSES
 from cuesta.dialects.kernel_module import operand_classes
-from cuesta.dialects.kernel_scatter import atomic_of
+from cuesta.dialects.kernel_scatter import KernelScatter, atomic_of
 from cuesta.dialects.tt.types import element_of, shape_of
 from cuesta.errors import Unsupported
 from cuesta.lowering.linalg_to_tt.frame import Frame, Value, common_shape, stretched
@@ -26,13 +26,13 @@ def write_scatter(writer: KernelWriter, op: ir.Operation, sizes: Sequence[Number
     """Writes one scatter; `sizes` are those of the tensor that the scatter writes to. Raises Unsupported for a
     combination that has no atomic op."""
     frame, target = writer.frame, op.operands[-1]
-    classes, accesses = ints(op.attributes["cuesta.classes"]), operand_classes(op)
+    classes, accesses = CLASSES.of(op), operand_classes(op)
     values = [
         writer.load(v, a) if isinstance(v.owner, ir.Block) else writer.value(v)
         for v, a in zip(list(op.operands)[:-1], accesses, strict=False)
     ]
     total: Value | None = None
-    for walk, size, stride in zip(ints(op.attributes["walks"]), sizes, writer.strides[target], strict=True):
+    for walk, size, stride in zip(KernelScatter.walks.of(op), sizes, writer.strides[target], strict=True):
         at = frame.positions[classes[walk]] if walk >= 0 else _position(frame, op, values[-walk], size)
         part = frame.scaled(at, stride)
         total = part if total is None else arith.addi(*common_shape([total, part]))
@@ -41,7 +41,7 @@ def write_scatter(writer: KernelWriter, op: ir.Operation, sizes: Sequence[Number
     pointer = tt.addptr(tt.splat(writer.pointers[target], shape), stretched(total, shape))
     value = stretched(values[0], shape)
     mask = None if mask is None else stretched(mask, shape)
-    combine, spelling = op.attributes["combine"].value, op.attributes["element"].value
+    combine, spelling = KernelScatter.combine.of(op), KernelScatter.element.of(op)
     if combine == "set":
         tt.store(pointer, value, mask)
         return
@@ -55,10 +55,10 @@ def _position(frame: Frame, op: ir.Operation, index: Value, size: Number) -> Val
     """An index as a position in [0, size): clamped before it is narrowed, so that any index stays within the memory."""
     shape, element = list(shape_of(index)), element_of(index)
     last, count, zero = (_number(frame, n, index) for n in (size - 1, size, 0))
-    if "wraps" in op.attributes:
+    if KernelScatter.wraps.is_on(op):
         below = arith.cmpi(arith.CmpIPredicate.slt, index, zero)
         index = arith.select(below, arith.addi(index, count), index)
-    if "in_range" not in op.attributes:
+    if not KernelScatter.in_range.is_on(op):
         index = arith.maxsi(arith.minsi(index, last), zero)
     if element == frame.index_type:
         return index

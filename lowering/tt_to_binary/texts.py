@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from cuesta._mlir import ir
-from cuesta.dialects import walk
+from cuesta.dialects import tt, walk
+from cuesta.dialects.kernel_fields import GRID, STAGES, WARPS
 from cuesta.dialects.tt.text import kernel_text
 from cuesta.lowering.tt_to_binary.kernel import Grid, KernelText
 
@@ -21,19 +22,13 @@ def kernel_grids(module: ir.Module) -> list[Grid]:
 def grid_of(function: ir.Operation) -> Grid:
     """How many programs of a kernel there are along x, y and z; text in terms of the kernel's parameters p0, p1, … if
     the count depends on them."""
-    x, y, z = (size.value for size in function.attributes["cuesta.grid"])
+    x, y, z = (size.value for size in function.attributes[GRID.name])
     return x, y, z
 
 
 def _kernels(module: ir.Module) -> list[ir.Operation]:
-    return [op for op in walk(module.operation) if op.name == "tt.func"]
+    return [op for op in walk(module.operation) if tt.Func.matches(op)]
 
 
 def _text(function: ir.Operation) -> KernelText:
-    attributes = function.attributes
-    return KernelText(
-        attributes["sym_name"].value,
-        kernel_text(function),
-        attributes["cuesta.warps"].value,
-        attributes["cuesta.stages"].value,
-    )
+    return KernelText(tt.Func.sym_name.of(function), kernel_text(function), WARPS.of(function), STAGES.of(function))

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import torch
 
-from cuesta._mlir import ir
-from cuesta.dialects import make_context, types, walk
+from cuesta._mlir import arith, func, ir, linalg
+from cuesta.dialects import make_context, tt, types, walk
 from cuesta.dialects.kernel_fields import WRITABLE
 from cuesta.dialects.kernel_module import argument_shapes
 from cuesta.dialects.product import ROLES
@@ -90,12 +90,12 @@ def difference(kernel: SuiteKernel, seed: int = 0) -> str | None:
     the linalg.
     """
     with make_context(), ir.Location.unknown():
-        linalg, lowered = ir.Module.parse(kernel.linalg), ir.Module.parse(kernel.text.text)
-        function = _function(linalg, "func.func")
+        source, lowered = ir.Module.parse(kernel.linalg), ir.Module.parse(kernel.text.text)
+        function = _function(source, func.FuncOp.OPERATION_NAME)
         arguments, rounding = _arguments(function), _rounding(function)
         program = ir.Module.parse(_program(kernel, arguments))
         native = compile_module(program, from_stage="kernels", options=_QUICK)
-        interpreted = prepare(_function(lowered, "tt.func"))
+        interpreted = prepare(_function(lowered, tt.Func.OPERATION_NAME))
     for positive in (False, True):
         generator = torch.Generator().manual_seed(seed)
         ours = [a.memory(generator, positive) for a in arguments]
@@ -138,10 +138,10 @@ def _arguments(function: ir.Operation) -> list[Argument]:
 def _rounding(function: ir.Operation) -> Rounding:
     summed, narrowest = 1, torch.float32
     for op in walk(function):
-        if op.name == "linalg.generic":
+        if op.name == linalg.GenericOp.OPERATION_NAME:
             sizes = [n for i, n in enumerate(_sizes(op)) if "reduction" in str(op.attributes["iterator_types"][i])]
             summed = max(summed, math.prod(sizes))
-        for value in op.results if op.name == "arith.truncf" else ():
+        for value in op.results if op.name == arith.TruncFOp.OPERATION_NAME else ():
             narrowest = min(narrowest, types.torch_dtype(str(value.type)), key=lambda dtype: -torch.finfo(dtype).eps)
     return Rounding(summed, narrowest)
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cuesta._mlir import ir
-from cuesta.dialects import make_context, walk
-from cuesta.dialects.fields import ints
+from cuesta.dialects import make_context, tt, walk
+from cuesta.dialects.kernel_fields import GRID
 from cuesta.dialects.kernel_module import kernel_modules
 from cuesta.driver.stage_pipelines import pipeline_of
 from cuesta.export.compile_for import lower_graph, trace
@@ -38,7 +38,7 @@ class SuiteKernel:
     @property
     def is_product(self) -> bool:
         """Whether the kernel multiplies matrices; its tiles depend on the kind of target."""
-        return '"tt.dot"' in self.text.text
+        return f'"{tt.Dot.OPERATION_NAME}"' in self.text.text
 
     @property
     def structure(self) -> str:
@@ -60,15 +60,15 @@ def collect(model: SuiteModel, size: Size, training: bool, target: Target) -> li
         with make_context():
             lowered = lower_graph(graph, target, options, "kernels")
             linalg = {
-                ir.StringAttr(op.attributes["sym_name"]).value: op.operation.get_asm(use_local_scope=True)
+                op.name.value: op.operation.get_asm(use_local_scope=True)
                 for nested in kernel_modules(lowered)
                 for op in nested.body.operations
             }
             for stage in ("blocks", "tt"):
                 pipeline_of(stages_for(target)[stage], options).run(lowered)
-            functions = [op for op in walk(lowered.operation) if op.name == "tt.func"]
+            functions = [op for op in walk(lowered.operation) if tt.Func.matches(op)]
             for text, op in zip(kernel_texts(lowered), functions, strict=True):
-                x, y, z = ints(op.attributes["cuesta.grid"])
+                x, y, z = GRID.known(op)
                 grid = (x, y, z)
                 key = text.text.replace(f'sym_name = "{text.name}"', "") + f"{grid} {text.warps} {text.stages}"
                 if key not in found:
@@ -93,14 +93,14 @@ def _features(function: ir.Operation, text: KernelText) -> frozenset[str]:
     for op in walk(function):
         kinds = {_element(value.type) for value in (*op.operands, *op.results)}
         found.add(f"{op.name} {' '.join(sorted(kinds))}")
-        if op.name == "tt.reduce":
+        if tt.Reduce.matches(op):
             shape = re.findall(r"\d+(?=x)", str(op.operands[0].type))
-            found.add(f"reduce dim {op.attributes['axis'].value} of {len(shape)}, {len(op.operands)} at a time")
-        if op.name in ("tt.load", "tt.store"):
+            found.add(f"reduce dim {tt.Reduce.axis.of(op)} of {len(shape)}, {len(op.operands)} at a time")
+        if tt.Load.matches(op) or tt.Store.matches(op):
             rank = str(op.operands[0].type).count("x")
-            found.add(f"{op.name} of rank {rank}{' masked' if len(op.operands) > 2 - (op.name == 'tt.load') else ''}")
-        if op.name == "tt.extern_elementwise":
-            found.add(op.attributes["symbol"].value)
+            found.add(f"{op.name} of rank {rank}{' masked' if len(op.operands) > 2 - tt.Load.matches(op) else ''}")
+        if tt.ExternElementwise.matches(op):
+            found.add(tt.ExternElementwise.symbol.of(op))
     return frozenset(found)
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from cuesta._mlir import ir
+from cuesta.dialects.tt import ops
 from cuesta.dialects.tt.interpreter import (  # noqa: F401  they register the makers
     arithmetic,
     blocks,
@@ -74,7 +75,7 @@ def prepare(function: ir.Operation) -> Kernel:
     builder.origins = {argument: i for i, argument in enumerate(entry.arguments)}
     steps = builder.block(entry)
     return Kernel(
-        name=ir.StringAttr(function.attributes["sym_name"]).value,
+        name=ops.Func.sym_name.of(function),
         steps=steps,
         values=len(builder.slots),
         arguments=tuple(register_dtype(spelling(argument)) for argument in entry.arguments),

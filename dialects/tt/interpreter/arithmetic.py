@@ -15,8 +15,8 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from cuesta._mlir import ir
-from cuesta.dialects.tt.interpreter.program import Action, action_maker, elementwise
+from cuesta._mlir import arith, ir, math
+from cuesta.dialects.tt.interpreter.program import Action, Kind, action_maker, elementwise
 from cuesta.dialects.tt.interpreter.values import Array, held, register_dtype, signed, spelling, unsigned
 from cuesta.dialects.tt.types import shape_of
 
@@ -48,53 +48,61 @@ def _on_bits(numbers: Callable[..., Array], bools: Callable[..., Array]) -> Call
     return lambda x, y: bools(x, y) if x.dtype == np.bool_ else numbers(x, y)
 
 
-_ELEMENTWISE: dict[str, Callable[..., Array]] = {
-    "arith.addi": _on_bits(np.add, np.logical_xor),
-    "arith.subi": _on_bits(np.subtract, np.logical_xor),
-    "arith.muli": _on_bits(np.multiply, np.logical_and),
-    "arith.andi": np.bitwise_and,
-    "arith.ori": np.bitwise_or,
-    "arith.xori": np.bitwise_xor,
-    "arith.divsi": lambda x, y: (x - np.fmod(x, y)) // y,
-    "arith.remsi": np.fmod,
-    "arith.divui": _on_unsigned(np.floor_divide),
-    "arith.remui": _on_unsigned(np.remainder),
-    "arith.shli": np.left_shift,
-    "arith.shrsi": np.right_shift,
-    "arith.shrui": _on_unsigned(np.right_shift),
-    "arith.maxsi": _on_bits(np.maximum, np.logical_and),  # a true i1 is -1
-    "arith.minsi": _on_bits(np.minimum, np.logical_or),
-    "arith.maxui": _on_unsigned(np.maximum),
-    "arith.minui": _on_unsigned(np.minimum),
-    "arith.addf": np.add,
-    "arith.subf": np.subtract,
-    "arith.mulf": np.multiply,
-    "arith.divf": np.divide,
-    "arith.remf": np.fmod,
-    "arith.maximumf": np.maximum,
-    "arith.minimumf": np.minimum,
-    "arith.maxnumf": np.fmax,
-    "arith.minnumf": np.fmin,
-    "arith.extf": np.asarray,
-    "arith.truncf": lambda x: x.astype(np.float32) if x.dtype == np.float64 else x,
-    "arith.extui": unsigned,
-    "arith.extsi": signed,
-    "arith.uitofp": unsigned,
-    "arith.sitofp": signed,
-    "arith.index_cast": signed,
-    **{f"math.{f.__name__}": f for f in (np.ceil, np.cos, np.exp, np.exp2, np.floor, np.log, np.log2, np.sin, np.sqrt)},
-    "math.absf": np.abs,
-    "math.absi": np.abs,
-    "math.erf": by_torch(torch.erf),
-    "math.fma": fused_multiply_add,
-    "math.rsqrt": lambda x: 1 / np.sqrt(x),
+_ELEMENTWISE: dict[Kind, Callable[..., Array]] = {
+    arith.AddIOp: _on_bits(np.add, np.logical_xor),
+    arith.SubIOp: _on_bits(np.subtract, np.logical_xor),
+    arith.MulIOp: _on_bits(np.multiply, np.logical_and),
+    arith.AndIOp: np.bitwise_and,
+    arith.OrIOp: np.bitwise_or,
+    arith.XOrIOp: np.bitwise_xor,
+    arith.DivSIOp: lambda x, y: (x - np.fmod(x, y)) // y,
+    arith.RemSIOp: np.fmod,
+    arith.DivUIOp: _on_unsigned(np.floor_divide),
+    arith.RemUIOp: _on_unsigned(np.remainder),
+    arith.ShLIOp: np.left_shift,
+    arith.ShRSIOp: np.right_shift,
+    arith.ShRUIOp: _on_unsigned(np.right_shift),
+    arith.MaxSIOp: _on_bits(np.maximum, np.logical_and),  # a true i1 is -1
+    arith.MinSIOp: _on_bits(np.minimum, np.logical_or),
+    arith.MaxUIOp: _on_unsigned(np.maximum),
+    arith.MinUIOp: _on_unsigned(np.minimum),
+    arith.AddFOp: np.add,
+    arith.SubFOp: np.subtract,
+    arith.MulFOp: np.multiply,
+    arith.DivFOp: np.divide,
+    arith.RemFOp: np.fmod,
+    arith.MaximumFOp: np.maximum,
+    arith.MinimumFOp: np.minimum,
+    arith.MaxNumFOp: np.fmax,
+    arith.MinNumFOp: np.fmin,
+    arith.ExtFOp: np.asarray,
+    arith.TruncFOp: lambda x: x.astype(np.float32) if x.dtype == np.float64 else x,
+    arith.ExtUIOp: unsigned,
+    arith.ExtSIOp: signed,
+    arith.UIToFPOp: unsigned,
+    arith.SIToFPOp: signed,
+    arith.IndexCastOp: signed,
+    math.CeilOp: np.ceil,
+    math.CosOp: np.cos,
+    math.ExpOp: np.exp,
+    math.Exp2Op: np.exp2,
+    math.FloorOp: np.floor,
+    math.LogOp: np.log,
+    math.Log2Op: np.log2,
+    math.SinOp: np.sin,
+    math.SqrtOp: np.sqrt,
+    math.AbsFOp: np.abs,
+    math.AbsIOp: np.abs,
+    math.ErfOp: by_torch(torch.erf),
+    math.FmaOp: fused_multiply_add,
+    math.RsqrtOp: lambda x: 1 / np.sqrt(x),
 }
 
-for _name, _compute in _ELEMENTWISE.items():
-    elementwise(_name, _compute)
+for _kind, _compute in _ELEMENTWISE.items():
+    elementwise(_kind, _compute)
 
 
-@action_maker("arith.trunci")
+@action_maker(arith.TruncIOp)
 def _trunci(op: ir.Operation) -> Action:
     kind = spelling(op.result)
     if kind == "i1":
@@ -102,7 +110,7 @@ def _trunci(op: ir.Operation) -> Action:
     return lambda run, x: (held(x[0], kind),)
 
 
-@action_maker("arith.constant")
+@action_maker(arith.ConstantOp)
 def _constant(op: ir.Operation) -> Action:
     attribute, kind = op.attributes["value"], spelling(op.result)
     rank = len(shape_of(op.result))
@@ -118,7 +126,7 @@ def _constant(op: ir.Operation) -> Action:
     return lambda run, x: (value,)
 
 
-@action_maker("arith.select")
+@action_maker(arith.SelectOp)
 def _select(op: ir.Operation) -> Action:
     def choose(condition: Array, x: Array, y: Array) -> Array:
         if condition.ndim < x.ndim:  # one condition for whole blocks
@@ -143,7 +151,7 @@ _INTEGER_COMPARISONS: tuple[tuple[Callable[..., Array], Callable[[Array], Array]
 )
 
 
-@action_maker("arith.cmpi")
+@action_maker(arith.CmpIOp)
 def _cmpi(op: ir.Operation) -> Action:
     compare, read = _INTEGER_COMPARISONS[op.attributes["predicate"].value]
     return lambda run, x: (compare(read(x[0]), read(x[1])),)
@@ -174,15 +182,15 @@ _FLOAT_COMPARISONS: tuple[Callable[[Array, Array], Array], ...] = (
 )
 
 
-@action_maker("arith.cmpf")
+@action_maker(arith.CmpFOp)
 def _cmpf(op: ir.Operation) -> Action:
     compare = _FLOAT_COMPARISONS[op.attributes["predicate"].value]
     return lambda run, x: (compare(x[0], x[1]),)
 
 
-@action_maker("arith.fptosi", "arith.fptoui")
+@action_maker(arith.FPToSIOp, arith.FPToUIOp)
 def _float_to_integer(op: ir.Operation) -> Action:
-    kind, is_signed = spelling(op.result), op.name == "arith.fptosi"
+    kind, is_signed = spelling(op.result), op.name == arith.FPToSIOp.OPERATION_NAME
     wide64 = kind == "i64" or spelling(op.operands[0]) == "f64"
     through = register_dtype("i16" if kind in ("i8", "i1") else kind)
     number = through if is_signed else np.dtype(f"u{through.itemsize}")

@@ -6,67 +6,68 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from cuesta._mlir import ir
+from cuesta._mlir import arith, ir
+from cuesta.dialects.tt import ops
 from cuesta.dialects.tt.interpreter.program import Action, Builder, Execution, Run, action_maker, elementwise, maker
 from cuesta.dialects.tt.interpreter.values import Array, InterpreterError, from_memory, held, spelling, to_memory, whole
 from cuesta.dialects.tt.types import shape_of
 
 
 # -- programs ------------------------------------------------------------------------------------
-@action_maker("tt.get_program_id")
+@action_maker(ops.GetProgramId)
 def _get_program_id(op: ir.Operation) -> Action:
-    axis = op.attributes["axis"].value
+    axis = ops.GetProgramId.axis.of(op)
     return lambda run, x: (run.ids[axis],)
 
 
 # -- shapes --------------------------------------------------------------------------------------
-@action_maker("tt.make_range")
+@action_maker(ops.MakeRange)
 def _make_range(op: ir.Operation) -> Action:
-    numbers = np.arange(op.attributes["start"].value, op.attributes["end"].value, dtype=np.int32)[None]
+    numbers = np.arange(ops.MakeRange.start.of(op), ops.MakeRange.end.of(op), dtype=np.int32)[None]
     return lambda run, x: (numbers,)
 
 
-@action_maker("tt.splat")
+@action_maker(ops.Splat)
 def _splat(op: ir.Operation) -> Action:
     ones = (1,) * len(shape_of(op.result))
     return lambda run, x: (x[0].reshape(x[0].shape[:1] + ones),)
 
 
-@action_maker("tt.broadcast")
+@action_maker(ops.Broadcast)
 def _broadcast(op: ir.Operation) -> Action:
     return lambda run, x: (x[0],)
 
 
-@action_maker("tt.expand_dims")
+@action_maker(ops.ExpandDims)
 def _expand_dims(op: ir.Operation) -> Action:
-    axis = op.attributes["axis"].value + 1
+    axis = ops.ExpandDims.axis.of(op) + 1
     return lambda run, x: (np.expand_dims(x[0], axis),)
 
 
-@action_maker("tt.reshape", "tt.unsplat")
+@action_maker(ops.Reshape, ops.Unsplat)
 def _reshape(op: ir.Operation) -> Action:
     """Keeps the order of the elements, which `allow_reorder` would leave open."""
     old, new = shape_of(op.operands[0]), shape_of(op.result)
     return lambda run, x: (whole(x[0], old).reshape(x[0].shape[:1] + new),)
 
 
-@action_maker("tt.trans")
+@action_maker(ops.Trans)
 def _trans(op: ir.Operation) -> Action:
-    order = (0, *(d + 1 for d in op.attributes["order"]))
+    order = (0, *(d + 1 for d in ops.Trans.order.of(op)))
     return lambda run, x: (np.transpose(x[0], order),)
 
 
-@action_maker("tt.split")
+@action_maker(ops.Split)
 def _split(op: ir.Operation) -> Action:
     return lambda run, x: (x[0][..., 0], x[0][..., -1])
 
 
 # -- arithmetic ----------------------------------------------------------------------------------
-elementwise("tt.precise_sqrt", np.sqrt)
-elementwise("tt.precise_divf", np.divide)
+elementwise(ops.PreciseSqrt, np.sqrt)
+elementwise(ops.PreciseDivF, np.divide)
 
 
-@action_maker("tt.bitcast")
+@action_maker(ops.Bitcast)
 def _bitcast(op: ir.Operation) -> Action:
     source, target = spelling(op.operands[0]), spelling(op.result)
     if source == target:
@@ -75,7 +76,7 @@ def _bitcast(op: ir.Operation) -> Action:
     return lambda run, x: (from_memory(np.ascontiguousarray(to_memory(x[0], source)).view(to), target),)
 
 
-@action_maker("tt.dot")
+@action_maker(ops.Dot)
 def _dot(op: ir.Operation) -> Action:
     """Operands narrower than the accumulator are widened first; tf32 computes like ieee."""
     kind = spelling(op.result)
@@ -93,28 +94,28 @@ def _dot(op: ir.Operation) -> Action:
 #: Combiners of one op for which numpy has a reduction, and whose results do not depend on the order. Sums and products
 #: of floats are not among them: combined in a tree, as on a GPU, they are more exact than in numpy's order.
 _UFUNCS = {
-    "arith.addi": np.add,
-    "arith.muli": np.multiply,
-    "arith.maximumf": np.maximum,
-    "arith.minimumf": np.minimum,
-    "arith.maxnumf": np.fmax,
-    "arith.minnumf": np.fmin,
-    "arith.maxsi": np.maximum,
-    "arith.minsi": np.minimum,
-    "arith.andi": np.bitwise_and,
-    "arith.ori": np.bitwise_or,
-    "arith.xori": np.bitwise_xor,
+    arith.AddIOp: np.add,
+    arith.MulIOp: np.multiply,
+    arith.MaximumFOp: np.maximum,
+    arith.MinimumFOp: np.minimum,
+    arith.MaxNumFOp: np.fmax,
+    arith.MinNumFOp: np.fmin,
+    arith.MaxSIOp: np.maximum,
+    arith.MinSIOp: np.minimum,
+    arith.AndIOp: np.bitwise_and,
+    arith.OrIOp: np.bitwise_or,
+    arith.XOrIOp: np.bitwise_xor,
 }
 
 
 def _whole_ufunc(op: ir.Operation) -> np.ufunc | None:
     """The ufunc that is equal to the combiner of `op`, or None."""
-    body = [inner.operation for inner in op.regions[0].blocks[0].operations]
+    body = list(op.regions[0].blocks[0].operations)
     if len(body) != 2 or len(op.operands) != 1 or spelling(op.operands[0]) in ("bf16", "f16", "i1"):
         return None
     if list(body[0].operands) != list(op.regions[0].blocks[0].arguments) or body[1].operands[0] != body[0].result:
         return None
-    return _UFUNCS.get(body[0].name)
+    return _UFUNCS.get(type(body[0]))
 
 
 def _combiner(builder: Builder, op: ir.Operation) -> Callable[[Run, Sequence[Array]], list[Array]]:
@@ -122,16 +123,18 @@ def _combiner(builder: Builder, op: ir.Operation) -> Callable[[Run, Sequence[Arr
     own = {*block.arguments, *(r for inner in block.operations for r in inner.operation.results)}
     for inner in block.operations:
         for value in inner.operation.operands:
-            constant = value.owner.name == "arith.constant" if not isinstance(value.owner, ir.Block) else False
+            owner = value.owner
+            constant = not isinstance(owner, ir.Block) and owner.name == arith.ConstantOp.OPERATION_NAME
             if value not in own and not constant:
                 raise InterpreterError(f"the combiner of '{op.name}' at {op.location} uses a value from outside")
     return builder.block(block).run
 
 
-@maker("tt.reduce")
+@maker(ops.Reduce)
 def _reduce(builder: Builder, op: ir.Operation) -> Execution:
     """Halves the axis until one element is left, or uses numpy's own reduction if `_UFUNCS` has the combiner."""
-    axis, size = op.attributes["axis"].value + 1, shape_of(op.operands[0])[op.attributes["axis"].value]
+    dim = ops.Reduce.axis.of(op)
+    axis, size = dim + 1, shape_of(op.operands[0])[dim]
     ufunc = _whole_ufunc(op)
     if ufunc is not None:
         reduce_whole = ufunc.reduce
@@ -150,11 +153,12 @@ def _reduce(builder: Builder, op: ir.Operation) -> Execution:
     return builder.bind(op, reduce)
 
 
-@maker("tt.scan")
+@maker(ops.Scan)
 def _scan(builder: Builder, op: ir.Operation) -> Execution:
     """Scans in log2(n) rounds: combines each element with that 1, 2, 4, … places before."""
-    axis, size = op.attributes["axis"].value + 1, shape_of(op.operands[0])[op.attributes["axis"].value]
-    backwards = op.attributes["reverse"].value
+    dim = ops.Scan.axis.of(op)
+    axis, size = dim + 1, shape_of(op.operands[0])[dim]
+    backwards = ops.Scan.reverse.of(op)
     ufunc = _whole_ufunc(op)
     combine = _combiner(builder, op)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from cuesta._mlir import ir
+from cuesta._mlir import ir, scf
 from cuesta.dialects.tt.interpreter.program import Builder, Execution, Run, Steps, maker
 from cuesta.dialects.tt.interpreter.values import Array
 
@@ -41,7 +41,7 @@ def _all_agree(run: Run, condition: Array) -> bool | None:
     return None if held.any() else False
 
 
-@maker("scf.for")
+@maker(scf.ForOp)
 def _for(builder: Builder, op: ir.Operation) -> Execution:
     body = builder.block(op.regions[0].blocks[0])
 
@@ -59,7 +59,7 @@ def _for(builder: Builder, op: ir.Operation) -> Execution:
     return builder.bind(op, loop)
 
 
-@maker("scf.if")
+@maker(scf.IfOp)
 def _if(builder: Builder, op: ir.Operation) -> Execution:
     branches = [builder.block(region.blocks[0]) if len(region.blocks) else Steps() for region in op.regions]
 
@@ -75,7 +75,7 @@ def _if(builder: Builder, op: ir.Operation) -> Execution:
     return builder.bind(op, branch)
 
 
-@maker("scf.while")
+@maker(scf.WhileOp)
 def _while(builder: Builder, op: ir.Operation) -> Execution:
     before, after = (builder.block(region.blocks[0]) for region in op.regions)
 

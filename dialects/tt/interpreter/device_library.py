@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from cuesta._mlir import ir
+from cuesta.dialects.tt import ops
 from cuesta.dialects.tt.interpreter.arithmetic import by_torch, fused_multiply_add
 from cuesta.dialects.tt.interpreter.program import Action, action_maker
 from cuesta.dialects.tt.interpreter.values import Array, InterpreterError, held, spelling
@@ -71,7 +72,7 @@ def _meaning(symbol: str) -> str:
     return name if name in _FUNCTIONS else name.removesuffix("f")
 
 
-@action_maker("tt.extern_elementwise")
+@action_maker(ops.ExternElementwise)
 def _extern_elementwise(op: ir.Operation) -> Action:
-    compute, kind = find(ir.StringAttr(op.attributes["symbol"]).value), spelling(op.result)
+    compute, kind = find(ops.ExternElementwise.symbol.of(op)), spelling(op.result)
     return lambda run, x: (held(compute(*x), kind),)

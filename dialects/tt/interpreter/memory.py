@@ -34,7 +34,7 @@ from cuesta.dialects.tt.interpreter.values import (
 from cuesta.dialects.tt.types import pointee_spelling, shape_of
 
 
-@action_maker("tt.addptr")
+@action_maker(ops.AddPtr)
 def _addptr(op: ir.Operation) -> Action:
     size = memory_dtype(pointee_spelling(op.result)).itemsize
     return lambda run, x: (x[0] + x[1].astype(np.int64) * size,)
@@ -110,10 +110,10 @@ class Access:
         raise OutsideMemory(f"{self.what}: program {program}, lane {lane}, is outside memory:{where}")
 
 
-@maker("tt.load")
+@maker(ops.Load)
 def _load(builder: Builder, op: ir.Operation) -> Execution:
     access, kind = Access.of(builder, op), pointee_spelling(op.operands[0])
-    sizes = list(op.attributes["operandSegmentSizes"])
+    sizes = ops.Load.operandSegmentSizes.of(op)
     other = _poison(register_dtype(kind))
 
     def load(run: Run, x: list[Array]) -> tuple[Array]:
@@ -132,7 +132,7 @@ def _poison(dtype: np.dtype[Any]) -> Array:
     return np.array(np.nan if dtype.kind == "f" else -0x5A5A5A5A5A5A5A5B).astype(dtype)
 
 
-@maker("tt.store")
+@maker(ops.Store)
 def _store(builder: Builder, op: ir.Operation) -> Execution:
     access, kind = Access.of(builder, op), pointee_spelling(op.operands[0])
 
@@ -171,14 +171,13 @@ _COMBINE: dict[str, Callable[..., Any]] = {
     "umax": np.maximum,
     "umin": np.minimum,
 }
-_ATOMIC_NAMES = {number: name for name, number in ops.ATOMIC.items()}
 
 
-@maker("tt.atomic_rmw")
+@maker(ops.AtomicRMW)
 def _atomic_rmw(builder: Builder, op: ir.Operation) -> Execution:
     """Updates one lane after the other, in program order, or all at once if nothing uses the old values."""
     access, kind = Access.of(builder, op), spelling(op.operands[1])
-    name = _ATOMIC_NAMES[op.attributes["atomic_rmw_op"].value]
+    name = ops.AtomicRMW.atomic_rmw_op.of(op)
     asked = next(iter(op.result.uses), None) is not None
     builder.ordered |= asked
     read = unsigned if name.startswith("u") else np.asarray

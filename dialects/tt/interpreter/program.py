@@ -1,6 +1,6 @@
 """Prepares a kernel for running: turns its ops into a list of steps over numbered values, without MLIR.
 
-Each op has a maker, registered under the op's name, that reads the op once and returns the step to run. Values are
+Each kind of op has a maker that reads the op once and returns the step to run. Values are
 freed after their last use.
 """
 
@@ -12,7 +12,9 @@ from typing import TypeAlias
 
 import numpy as np
 
-from cuesta._mlir import ir
+from cuesta._mlir import arith, ir
+from cuesta.dialects.open_op import OpenOp
+from cuesta.dialects.tt import ops
 from cuesta.dialects.tt.interpreter.values import Array, InterpreterError, held, register_dtype, spelling
 from cuesta.dialects.tt.types import shape_of
 
@@ -49,39 +51,43 @@ Execution: TypeAlias = Callable[[Run], None]
 
 Maker: TypeAlias = Callable[["Builder", ir.Operation], Execution]
 
+#: The class of an op, of the tt dialect or of upstream's.
+Kind: TypeAlias = type[OpenOp] | type[ir.OpView]
+
+#: The name of an op → its maker.
 MAKERS: dict[str, Maker] = {}
 
 
-def maker(*names: str) -> Callable[[Maker], Maker]:
-    """Registers how ops of these names are prepared."""
+def maker(*kinds: Kind) -> Callable[[Maker], Maker]:
+    """Registers how ops of these kinds are prepared."""
 
     def register(make: Maker) -> Maker:
-        for name in names:
-            assert name not in MAKERS, f"two makers of {name}"
-            MAKERS[name] = make
+        for kind in kinds:
+            assert kind.OPERATION_NAME not in MAKERS, f"two makers of {kind.OPERATION_NAME}"
+            MAKERS[kind.OPERATION_NAME] = make
         return make
 
     return register
 
 
-def action_maker(*names: str) -> Callable[[Callable[[ir.Operation], Action]], Callable[[ir.Operation], Action]]:
+def action_maker(*kinds: Kind) -> Callable[[Callable[[ir.Operation], Action]], Callable[[ir.Operation], Action]]:
     """Registers ops that need only their operands' values."""
 
     def register(make: Callable[[ir.Operation], Action]) -> Callable[[ir.Operation], Action]:
-        maker(*names)(lambda builder, op: builder.bind(op, make(op)))
+        maker(*kinds)(lambda builder, op: builder.bind(op, make(op)))
         return make
 
     return register
 
 
-def elementwise(name: str, compute: Callable[..., Array]) -> None:
+def elementwise(kind: Kind, compute: Callable[..., Array]) -> None:
     """Registers an op that computes element by element; the result is rounded to its element type."""
 
     def make(op: ir.Operation) -> Action:
-        kind = spelling(op.result)
-        return lambda run, x: (held(compute(*x), kind),)
+        element = spelling(op.result)
+        return lambda run, x: (held(compute(*x), element),)
 
-    action_maker(name)(make)
+    action_maker(kind)(make)
 
 
 @dataclass
@@ -106,7 +112,10 @@ class Steps:
 
 
 #: Ops whose results share memory or have one element.
-_FREE = frozenset({"tt.splat", "tt.broadcast", "tt.make_range", "tt.expand_dims", "tt.trans", "arith.constant"})
+_FREE = frozenset(
+    kind.OPERATION_NAME
+    for kind in (ops.Splat, ops.Broadcast, ops.MakeRange, ops.ExpandDims, ops.Trans, arith.ConstantOp)
+)
 
 
 @dataclass
@@ -161,7 +170,7 @@ class Builder:
     def _trace(self, op: ir.Operation) -> None:
         """Records which argument a pointer result comes from, if all pointer operands come from the same one."""
         found = [self.origins[v] for v in op.operands if v in self.origins]
-        if op.name in ("tt.store", "tt.atomic_rmw"):
+        if ops.Store.matches(op) or ops.AtomicRMW.matches(op):
             self.written |= set(found)
         for result in op.results:
             if spelling(result) == "ptr" and len(set(found)) == 1:

@@ -11,8 +11,8 @@ import torch
 from cuesta._mlir import arith, ir, scf
 from cuesta._mlir import math as mlir_math
 from cuesta.dialects import tt, verify
+from cuesta.dialects.tt.fields import AtomicOp
 from cuesta.dialects.tt.interpreter import prepare
-from cuesta.dialects.tt.ops import ATOMIC
 from cuesta.dialects.tt.text import kernel_text
 
 HERE = Path(__file__).parent
@@ -73,7 +73,7 @@ def every_op(x: Value, y: Value, z: Value) -> None:
     tt.split(tt.reshape(value, (64, 32, 2), allow_reorder=True))
     bits = tt.bitcast(running, "i32")
     at = tt.addptr(tt.splat(z, (64,)), lanes)
-    for kind in ATOMIC:
+    for kind in AtomicOp.CODES:
         if kind != "fadd":
             tt.atomic_rmw(kind, at, bits)
     tt.atomic_rmw("fadd", x, tt.constant(1, "f32"), tt.constant(True, "i1"))
