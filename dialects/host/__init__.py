@@ -58,7 +58,6 @@ class Call(AtenCall, name="host.aten"):
     #: "out" (a typed entry of torch's C shim, or MKL, that writes into the last operand), "shim" (the shim's
     #: dispatcher) or "python" (a callback).
     route: Text
-    #: The spellings of the operands' and results' element types.
     dtypes: Texts
 
 

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from cuesta._mlir import ir
+from cuesta.dialects.cuesta.contraction import MatMul
 from cuesta.dialects.fields import int_array
 from cuesta.dialects.product import GENERIC_PRECISION, PRECISION, PRODUCT, ROLES, TILE
 from cuesta.dialects.scalar import Scalar, Value
@@ -18,7 +19,7 @@ from cuesta.lowering.cuesta_to_linalg.rules import lowers
 from cuesta.sizes import hint
 
 
-@lowers("mm")
+@lowers(MatMul)
 def lower_product(b: LinalgBuilder, op: ir.Operation) -> None:
     """Lowers a product that has a tile. Raises Unsupported for a product that no kernel was chosen for."""
     if PRODUCT not in op.attributes:
