@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from cuesta._mlir import ir
+from cuesta._mlir import arith, ir
 from cuesta.dialects.fields import Field, Int, Maps, Scalar, Text
 
 #: What the loops of a generic are.
@@ -85,3 +85,10 @@ STATIC_OFFSETS, STATIC_SIZES = DenseInts("static_offsets"), DenseInts("static_si
 CONSTANT = Scalar("value")
 #: Of an arith.cmpi or arith.cmpf: the comparison, by number.
 PREDICATE = Int("predicate")
+
+
+def constant_of(value: ir.Value) -> int | float | None:
+    """The number that an arith.constant gives `value`, which is no vector; None where another op makes the value."""
+    owner = value.owner
+    known = not isinstance(owner, ir.Block) and owner.name == arith.ConstantOp.OPERATION_NAME
+    return CONSTANT.of(owner) if known else None
