@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from cuesta._mlir import arith, ir
-from cuesta.dialects.fields import Field, Int, Maps, Scalar, Text
+from cuesta.dialects.fields import Field, Int, Maps, Raw, Scalar, Text
 
 #: What the loops of a generic are.
 PARALLEL, REDUCTION = "parallel", "reduction"
@@ -68,6 +68,8 @@ class FlatSymbol(Field[str]):
 
 #: Of a function or a global: its name and, for a function, its type.
 SYM_NAME, FUNCTION_TYPE = Text("sym_name"), Type("function_type")
+#: Of an llvm.func: who may replace it when object files are linked, and what LLVM is told of it.
+LINKAGE, PASSTHROUGH = Raw("linkage"), Raw("passthrough")
 #: Of a call: the function that it calls.
 CALLEE = FlatSymbol("callee")
 
@@ -81,9 +83,12 @@ PERMUTATION = DenseInts("permutation")
 #: Of a memref.subview or a tensor slice: `ir.ShapedType.get_dynamic_size()` where an operand gives the number.
 STATIC_OFFSETS, STATIC_SIZES = DenseInts("static_offsets"), DenseInts("static_sizes")
 
-#: Of an arith.constant that is no vector: its number.
+#: Of an llvm.alloca: the type of each element.
+ELEM_TYPE = Type("elem_type")
+
+#: Of a constant that is no vector: its number.
 CONSTANT = Scalar("value")
-#: Of an arith.cmpi or arith.cmpf: the comparison, by number.
+#: Of an arith.cmpi, an arith.cmpf or an llvm.icmp: the comparison, by number.
 PREDICATE = Int("predicate")
 
 

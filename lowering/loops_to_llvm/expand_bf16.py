@@ -16,6 +16,7 @@ from collections.abc import Callable
 from cuesta._mlir import arith, func, ir, rewrite, vector
 from cuesta.dialects import walk
 from cuesta.dialects.kernel_module import kernel_modules
+from cuesta.dialects.upstream_fields import FUNCTION_TYPE
 from cuesta.passes.infra.registry import Pass, register_pass
 
 _NAN = 0x7FC0
@@ -127,9 +128,9 @@ def _hold_as_integers(function: func.FuncOp) -> None:
                 _truncate_behind(op, result, narrow)
     for op in [function.operation, *walk(function.operation)]:
         _retype(op)
-    kinds = ir.FunctionType(function.attributes["function_type"].value)
+    kinds = FUNCTION_TYPE.of(function)
     retyped = [[_as_integer(kind) for kind in side] for side in (kinds.inputs, kinds.results)]
-    function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(*retyped))
+    FUNCTION_TYPE.put(function, ir.FunctionType.get(*retyped))
 
 
 def _truncate_behind(op: ir.Operation, result: ir.Value, kind: ir.Type) -> None:
