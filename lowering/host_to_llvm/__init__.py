@@ -20,6 +20,7 @@ from __future__ import annotations
 from cuesta._mlir import func, ir
 from cuesta.dialects.fields import int_array
 from cuesta.dialects.kernel_module import TAIL, TILES, kernel_modules
+from cuesta.dialects.upstream_fields import SYM_NAME
 from cuesta.errors import CompileError
 from cuesta.lowering.host_to_llvm.entry import ENTRY, EntryWriter, signed
 from cuesta.lowering.host_to_llvm.launch_step import Kernel, with_function
@@ -71,7 +72,7 @@ def _merge_kernels(module: ir.Module, launched: set[str]) -> dict[str, Kernel]:
             continue
         for inner in list(op.regions[0].blocks[0].operations):
             operation = inner.operation
-            symbol = operation.attributes["sym_name"].value if "sym_name" in operation.attributes else ""
+            symbol = SYM_NAME.find(operation) or ""
             name = symbol.removesuffix(TILES).removesuffix(TAIL)
             if name != symbol and name in launched and operation.name == "llvm.func":
                 kernels[name] = with_function(kernels.get(name), operation)
@@ -82,16 +83,12 @@ def _merge_kernels(module: ir.Module, launched: set[str]) -> dict[str, Kernel]:
 
 def _append(module: ir.Module, text: str) -> None:
     """Adds the functions and globals of `text`, except those whose name the module already has."""
-    present = {
-        op.operation.attributes["sym_name"].value
-        for op in module.body.operations
-        if "sym_name" in op.operation.attributes
-    }
+    present = {SYM_NAME.find(op) for op in module.body.operations}
     parsed = ir.Module.parse(text)
     end = ir.Operation.create("builtin.module", regions=1)
     end.regions[0].blocks.append()
     module.body.append(end)
     for op in list(parsed.body.operations):
-        if op.operation.attributes["sym_name"].value not in present:
+        if SYM_NAME.of(op) not in present:
             op.operation.move_before(end)
     end.erase()
