@@ -18,7 +18,7 @@ The entry returns
 from __future__ import annotations
 
 from cuesta._mlir import func, ir
-from cuesta.dialects.fields import int_array
+from cuesta.dialects.fields import Numbers
 from cuesta.dialects.kernel_module import TAIL, TILES, kernel_modules
 from cuesta.dialects.upstream_fields import SYM_NAME
 from cuesta.errors import CompileError
@@ -29,8 +29,8 @@ from cuesta.passes.infra.registry import Pass, register_pass
 
 __all__ = ["ENTRY", "WORDS", "HostToLLVM", "host_function"]
 
-#: Attribute of a lowered module: the words of its tables that depend on the call's sizes.
-WORDS = "cuesta.words"
+#: Of a lowered module: the words of its tables that depend on the call's sizes.
+WORDS = Numbers("cuesta.words")
 
 
 @register_pass("host-to-llvm")
@@ -49,7 +49,7 @@ class HostToLLVM(Pass):
             writer = EntryWriter(layout, kernels)
             text = writer.write()
             if writer.words:
-                module.operation.attributes[WORDS] = int_array(map(signed, writer.words))
+                WORDS.put(module.operation, list(map(signed, writer.words)))
             for kernels_module in kernel_modules(module):  # a GPU's kernels are compiled separately
                 kernels_module.operation.erase()
             graph.operation.erase()

@@ -147,14 +147,14 @@ def _retype(op: ir.Operation) -> None:
         for block in region.blocks:
             for argument in block.arguments:
                 argument.set_type(_as_integer(argument.type))
-    if op.name == "arith.constant" and _as_integer(kind := op.results[0].type) != kind:
+    if op.name == arith.ConstantOp.OPERATION_NAME and _as_integer(kind := op.results[0].type) != kind:
         with ir.InsertionPoint(op), op.location:
             op.results[0].replace_all_uses_with(_constant_bits(op.attributes["value"]))
         op.erase()
         return
     for result in op.results:
         result.set_type(_as_integer(result.type))
-    if op.name == "arith.bitcast" and op.operands[0].type == op.results[0].type:
+    if op.name == arith.BitcastOp.OPERATION_NAME and op.operands[0].type == op.results[0].type:
         op.results[0].replace_all_uses_with(op.operands[0])
         op.erase()
 
