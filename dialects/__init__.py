@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 from cuesta._mlir import ir
 from cuesta.dialects import aten, host, kernel_attention, kernel_scatter, tt
@@ -17,6 +18,7 @@ __all__ = [
     "host",
     "kernel_attention",
     "kernel_scatter",
+    "made_by",
     "make_context",
     "problem_of",
     "tt",
@@ -69,6 +71,12 @@ def walk(op: ir.Operation) -> Iterator[ir.Operation]:
                 yield inner.operation
                 if len(inner.operation.regions):  # most have none: saves a hundred thousand calls
                     yield from walk(inner.operation)
+
+
+def made_by(value: ir.Value, kind: Any) -> ir.Operation | None:
+    """The op that produces `value` if it is of the class `kind`, of ours or upstream's; else None."""
+    owner = value.owner
+    return owner.operation if not isinstance(owner, ir.Block) and owner.name == kind.OPERATION_NAME else None
 
 
 def verify(module: ir.Module, where: str) -> None:

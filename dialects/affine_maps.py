@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cuesta._mlir import ir
+from cuesta.dialects.upstream_fields import INDEXING_MAPS
 from cuesta.sizes import Number
 
 
@@ -16,6 +17,11 @@ def projection(loops: int, dims: Sequence[int]) -> ir.AffineMapAttr:
 def dims_of(affine_map: ir.AffineMap) -> tuple[int, ...]:
     """The dims that are the results of a projection, in order."""
     return tuple(ir.AffineDimExpr(e).position for e in affine_map.results)
+
+
+def operand_dims(generic: ir.Operation) -> list[tuple[int, ...]]:
+    """For each operand of a generic, the loop that walks each of its dims."""
+    return [dims_of(affine_map) for affine_map in INDEXING_MAPS.of(generic)]
 
 
 def squeeze(sizes: Sequence[Number]) -> tuple[Number, ...]:

@@ -21,7 +21,7 @@ import torch
 
 from cuesta._mlir import ir
 from cuesta.dialects.cuesta.dialect import REFERENCES, VERIFIERS
-from cuesta.dialects.fields import OPTIONAL, Ints, Marker, NumberRows, NumberRowsOrAny, Text
+from cuesta.dialects.fields import OPTIONAL, Ints, Marker, NumberRows, NumberRowsOrAny, Text, Texts
 from cuesta.dialects.open_op import OpenOp
 from cuesta.runtime.aten_calls import find_overload as find_overload
 from cuesta.runtime.aten_calls import read_call
@@ -39,6 +39,8 @@ class AtenCall(OpenOp):
     result_strides: Annotated[NumberRows, OPTIONAL]
     operand_strides: Annotated[NumberRowsOrAny, OPTIONAL]
     rows_aligned: Annotated[Marker, OPTIONAL]
+    #: From linalg on: the spellings of the operands' and results' element types. There i8 may be int8, uint8 or bool.
+    dtypes: Annotated[Texts, OPTIONAL]
     #: The device that the call is given, if it is not that of its operands.
     device: Annotated[Text, OPTIONAL]
 

@@ -67,8 +67,7 @@ def gets_through(module: ir.Module, pipelines: Mapping[str, Pipeline], stage: st
             dialects.verify(module, f"stage {name}")
             if name == stage:
                 return True
-        if WORDS in module.operation.attributes:
-            del module.operation.attributes[WORDS]
+        WORDS.drop(module.operation)
         if stage == MACHINE_CODE:
             begin_object(module, opt_level)()
     except CompileError:

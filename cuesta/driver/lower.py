@@ -13,7 +13,6 @@ import cuesta.dialects as dialects
 from cuesta._mlir import func, ir
 from cuesta.cache import open_cache
 from cuesta.dialects import host
-from cuesta.dialects.fields import numbers
 from cuesta.dialects.graph_function import MEMORY, REMARKS
 from cuesta.dialects.top_module import known_sizes, mark_module, target_of, zeros_of
 from cuesta.driver.autotune.kernel_traffic import kernel_functions, launch_bytes
@@ -112,12 +111,11 @@ class Lowering:
         They work on one program at a time, because the memory of several would add up. Waiting for the code raises
         LoweringFailed where LLVM or the compiler of GPU kernels fails.
         """
-        attributes = self.module.operation.attributes
         with self._in_module(), self._failures():
-            if WORDS in attributes:
-                words = numbers(attributes[WORDS])
+            words = WORDS.find(self.module.operation)
+            if words is not None:
                 self.metadata["words"] = [n if isinstance(n, int) else str(n) for n in words]
-                del attributes[WORDS]
+                WORDS.drop(self.module.operation)
             add_accesses(self.metadata, self.module)
             zeros = {text: False for zero in zeros_of(self.module) for text in (zero, f"-({zero})")}
             self.metadata["assumed"] = assumed() | zeros

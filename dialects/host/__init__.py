@@ -61,8 +61,17 @@ class Call(AtenCall, name="host.aten"):
     #: "out" (a typed entry of torch's C shim, or MKL, that writes into the last operand), "shim" (the shim's
     #: dispatcher) or "python" (a callback).
     route: Text
-    #: The spellings of the operands' and results' element types.
     dtypes: Texts
+
+
+def operand_dtypes(call: ir.Operation) -> list[str]:
+    """The spellings of the element types of a call's operands."""
+    return Call.dtypes.of(call)[: len(call.operands)]
+
+
+def result_dtypes(call: ir.Operation) -> list[str]:
+    """The spellings of the element types of a call's results."""
+    return Call.dtypes.of(call)[len(call.operands) :]
 
 
 class Free(OpenOp, name="host.free"):
@@ -91,18 +100,19 @@ def base_of(value: ir.Value) -> tuple[ir.Value, Number]:
 _RAISED: dict[str, type[Exception]] = {"IndexError": IndexError, "RuntimeError": RuntimeError}
 
 
-def _raised(op: ir.Operation) -> str:
+def raised_by(op: ir.Operation) -> str:
+    """The name of the error that a check raises."""
     return Check.raises.find(op) or "IndexError"
 
 
 def _run(op: ir.Operation, operands: list[torch.Tensor]) -> list[torch.Tensor]:
     if operands[0].any():
-        raise _RAISED[_raised(op)](Check.message.of(op))
+        raise _RAISED[raised_by(op)](Check.message.of(op))
     return []
 
 
 def _verify(op: ir.Operation) -> str | None:
-    return None if _raised(op) in _RAISED else f"raises one of {', '.join(_RAISED)}, not {_raised(op)}"
+    return None if raised_by(op) in _RAISED else f"raises one of {', '.join(_RAISED)}, not {raised_by(op)}"
 
 
 REFERENCES[Check.OPERATION_NAME] = _run

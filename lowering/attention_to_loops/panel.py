@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from cuesta._mlir import arith, ir, memref, scf, vector
-from cuesta.dialects.kernel_attention import LANES, AttentionTile
+from cuesta.dialects.kernel_attention import LANES, AttentionTile, KernelAttention
 from cuesta.dialects.kernel_module import count_tiles
 from cuesta.dialects.types import index_value, memref_shape
 from cuesta.lowering.attention_to_loops.masks import MaskPanel
@@ -53,9 +53,9 @@ class Attention:
     def of(op: ir.Operation, first: int, mask: int) -> Attention:
         """Reads an op. Its q is operand number `first`; its mask, if it has one, is operand number `mask`."""
         q, k, v = list(op.operands)[first : first + 3]
-        given = op.operands[mask] if op.attributes["masked"].value else None
-        scale, causal = op.attributes["scale"].value, bool(op.attributes["causal"].value)
-        return Attention(q, k, v, given, scale, causal, AttentionTile.parse(op.attributes["tile"].value))
+        given = op.operands[mask] if KernelAttention.masked.of(op) else None
+        scale, causal = KernelAttention.scale.of(op), KernelAttention.causal.of(op)
+        return Attention(q, k, v, given, scale, causal, AttentionTile.parse(KernelAttention.tile.of(op)))
 
     @property
     def sizes(self) -> FourSizes:

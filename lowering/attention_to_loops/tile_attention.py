@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from cuesta._mlir import func, ir
 from cuesta.dialects import walk
+from cuesta.dialects.cuesta.shape import SizeOp
 from cuesta.dialects.index_arithmetic import index_of
 from cuesta.dialects.kernel_attention import Backward, Forward
 from cuesta.dialects.kernel_module import kernel_modules, parameters
@@ -43,7 +44,7 @@ class TileAttention(Pass):
 def _compute_sizes(function: func.FuncOp) -> None:
     """Replaces symbolic sizes by arithmetic on the kernel's parameters."""
     given = parameters(function)
-    for op in [o for o in walk(function.operation) if o.name == "cuesta.size"]:
+    for op in [o for o in walk(function.operation) if SizeOp.matches(o)]:
         with ir.InsertionPoint(op), op.location:
             op.results[0].replace_all_uses_with(index_of(size_of(op), given))
         op.erase()

@@ -10,8 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cuesta._mlir import func, ir
-from cuesta.dialects import host, types
+from cuesta.dialects import aten, host, types
+from cuesta.dialects.graph_function import DTYPE
 from cuesta.dialects.types import shape_of, spelling_of
+from cuesta.dialects.upstream_fields import FUNCTION_TYPE, SYM_NAME
 from cuesta.errors import Unsupported
 from cuesta.lowering.cuesta_to_linalg import (  # noqa: F401  fill RULES
     attention,
@@ -64,13 +66,13 @@ def _lower_function(function: func.FuncOp, checks: bool) -> None:
 
 
 def _lower_op(b: LinalgBuilder, op: ir.Operation) -> None:
-    if op.name == "func.return":
+    if op.name == func.ReturnOp.OPERATION_NAME:
         func.ReturnOp([b.full_form(v) for v in op.operands])
         return
-    if op.name == "aten.call":
+    if aten.Call.matches(op):
         _lower_call(b, op)
         return
-    if op.name == "host.check":
+    if host.Check.matches(op):
         host.Check.build([b.squeezed_form(op.operands[0])], copied=dict(op.attributes.items()))
         return
     rule = RULES.get(op.name)
@@ -81,13 +83,11 @@ def _lower_op(b: LinalgBuilder, op: ir.Operation) -> None:
 
 def _lower_call(b: LinalgBuilder, op: ir.Operation) -> None:
     # From here on i8 may be int8, uint8 or bool: the attribute `dtypes` of the call says which.
-    dtypes = [ir.StringAttr.get(spelling_of(v)) for v in (*op.operands, *op.results)]
-    attributes = dict(op.attributes.items()) | {"dtypes": ir.ArrayAttr.get(dtypes)}
-    call = ir.Operation.create(
-        op.name,
-        results=[_storage_type(r) for r in op.results],
-        operands=[b.full_form(v) for v in op.operands],
-        attributes=attributes,
+    call = aten.Call.build(
+        [b.full_form(v) for v in op.operands],
+        [_storage_type(r) for r in op.results],
+        copied=dict(op.attributes.items()),
+        dtypes=[spelling_of(v) for v in (*op.operands, *op.results)],
     )
     b.full.update(zip(op.results, call.results, strict=True))
 
@@ -99,24 +99,28 @@ def _copy_attributes(old: func.FuncOp, new: func.FuncOp, old_entry: ir.Block) ->
     )
     old_return = list(old_entry.operations)[-1].operands
     for name, attribute in old.attributes.items():
-        if name not in ("function_type", "sym_name", "arg_attrs", "res_attrs"):
+        if name not in (FUNCTION_TYPE.name, SYM_NAME.name, "arg_attrs", "res_attrs"):
             new.attributes[name] = attribute
-    new.attributes["function_type"] = ir.TypeAttr.get(function_type)
+    FUNCTION_TYPE.put(new, function_type)
     for name, values in (("arg_attrs", old_entry.arguments), ("res_attrs", old_return)):
         if name not in old.attributes:
             continue
         merged = []
         for attrs, value in zip(old.attributes[name], values, strict=True):
-            entries = {a.name: a.attr for a in attrs} | {"cuesta.dtype": ir.StringAttr.get(spelling_of(value))}
+            entries = {a.name: a.attr for a in attrs} | DTYPE.entry(spelling_of(value))
             merged.append(ir.DictAttr.get(entries))
         new.attributes[name] = ir.ArrayAttr.get(merged)
+
+
+#: The ops that have an effect.
+_KEPT = frozenset({func.ReturnOp.OPERATION_NAME, aten.Call.OPERATION_NAME, host.Check.OPERATION_NAME})
 
 
 def _erase_dead(block: ir.Block) -> None:
     """Erases ops without users: accesses look through views, so most views have no users left."""
     for op in reversed(list(block.operations)):
         operation = op.operation
-        if operation.name in ("func.return", "aten.call") or operation.name.startswith("host."):
+        if operation.name in _KEPT:
             continue
         if all(next(iter(r.uses), None) is None for r in operation.results):
             operation.erase()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cuesta._mlir import ir
-from cuesta.dialects.cuesta.attention import Attention
+from cuesta.dialects.cuesta.attention import Attention, AttentionBackward
 from cuesta.dialects.kernel_attention import Backward, Forward, KernelAttention
 from cuesta.dialects.types import row_major, shape_of, spelling_of, tensor
 from cuesta.errors import Unsupported
@@ -11,12 +11,12 @@ from cuesta.lowering.cuesta_to_linalg.builder import LinalgBuilder
 from cuesta.lowering.cuesta_to_linalg.rules import lowers
 
 
-@lowers("attention")
+@lowers(Attention)
 def lower_attention(b: LinalgBuilder, op: ir.Operation) -> None:
     _lower(b, op, Forward, len(op.operands) == 4)
 
 
-@lowers("attention_backward")
+@lowers(AttentionBackward)
 def lower_attention_backward(b: LinalgBuilder, op: ir.Operation) -> None:
     _lower(b, op, Backward, len(op.operands) == 7)
 

@@ -14,15 +14,14 @@ from typing import TypeAlias
 from cuesta._mlir import arith, ir, linalg
 from cuesta.dialects import types
 from cuesta.dialects.affine_maps import projection, squeeze
-from cuesta.dialects.cuesta import shape
-from cuesta.dialects.fields import ints, number_of
+from cuesta.dialects.cuesta.shape import Constant, Expand, Extent, Iota, Permute, Reshape
 from cuesta.dialects.named_linalg import fill
 from cuesta.dialects.scalar import Scalar, load_storage, scalar_for, to_storage
 from cuesta.dialects.types import shape_of, spelling_of
-from cuesta.sizes import Number, Size
+from cuesta.dialects.upstream_fields import ITERATOR_TYPES, PARALLEL, REDUCTION
+from cuesta.sizes import Number, Size, parse
 
 Value: TypeAlias = ir.Value
-PARALLEL, REDUCTION = "parallel", "reduction"
 
 
 @dataclass(frozen=True)
@@ -84,30 +83,30 @@ class LinalgBuilder:
         while True:
             owner = value.owner
             name = "" if isinstance(owner, ir.Block) else owner.name
-            if name == "cuesta.permute":
-                order = ints(owner.attributes["dims"])
+            if name == Permute.OPERATION_NAME:
+                order = Permute.dims.of(owner)
                 inner: list[int | None] = [None] * len(order)
                 for outer, d in enumerate(order):
                     inner[d] = dims[outer]
                 dims = inner
-            elif name == "cuesta.expand":
+            elif name == Expand.OPERATION_NAME:
                 source, target = shape_of(owner.operands[0]), shape_of(value)
                 kept = dims[len(target) - len(source) :]
                 dims = [d if s == t else None for s, t, d in zip(source, target[-len(source) :], kept, strict=False)]
                 if not source:
                     dims = []
-            elif name == "cuesta.reshape" and squeeze(shape_of(value)) == squeeze(shape_of(owner.operands[0])):
+            elif name == Reshape.OPERATION_NAME and squeeze(shape_of(value)) == squeeze(shape_of(owner.operands[0])):
                 rest = iter([d for d, s in zip(dims, shape_of(value), strict=True) if s != 1])
                 dims = [next(rest) if s != 1 else None for s in shape_of(owner.operands[0])]
-            elif name == "cuesta.constant":
-                return Access(None, (), spelling, number=owner.attributes["value"].value)
-            elif name == "cuesta.extent":
-                return Access(None, (), spelling, number=number_of(owner.attributes["at"]))
-            elif name == "cuesta.iota" and shape_of(value)[0] != 1 and dims[0] is not None:
-                start, step = owner.attributes["start"].value, owner.attributes["step"].value
+            elif name == Constant.OPERATION_NAME:
+                return Access(None, (), spelling, number=Constant.value.of(owner))
+            elif name == Extent.OPERATION_NAME:
+                return Access(None, (), spelling, number=parse(Extent.at.of(owner)))
+            elif name == Iota.OPERATION_NAME and shape_of(value)[0] != 1 and dims[0] is not None:
+                start, step = Iota.start.of(owner), Iota.step.of(owner)
                 return Access(None, (dims[0],), spelling, start=start, step=step)
-            elif name == "cuesta.iota":
-                return Access(None, (), spelling, number=owner.attributes["start"].value)
+            elif name == Iota.OPERATION_NAME:
+                return Access(None, (), spelling, number=Iota.start.of(owner))
             else:
                 kept_dims = tuple(d for d, s in zip(dims, shape_of(value), strict=True) if s != 1)
                 assert None not in kept_dims
@@ -200,7 +199,7 @@ class LinalgBuilder:
         maps = [projection(len(sizes), a.dims) for a in sources]
         maps += [projection(len(sizes), dims) for dims, _, _ in outputs]
         kinds = [REDUCTION if d in set(reduced) else PARALLEL for d in range(len(sizes))]
-        iterators = ir.ArrayAttr.get([ir.Attribute.parse(f"#linalg.iterator_type<{k}>") for k in kinds])
+        iterators = ITERATOR_TYPES.write(kinds)
         op = linalg.GenericOp(result_types, [a.source for a in sources], inits, ir.ArrayAttr.get(maps), iterators)
         elements = [types.element(types.storage(a.spelling)) for a in sources] + [
             types.element(types.storage(spelling)) for _, spelling, _ in outputs
@@ -245,4 +244,4 @@ def _accumulated(value: Value, spelling: str) -> Value:
 def reshaped(value: Value, sizes: Sequence[Number]) -> Value:
     if shape_of(value) == tuple(sizes):
         return value
-    return shape.Reshape(value, types.tensor(list(sizes), spelling_of(value))).result
+    return Reshape(value, types.tensor(list(sizes), spelling_of(value))).result

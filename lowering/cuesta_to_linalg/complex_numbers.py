@@ -7,18 +7,18 @@ from __future__ import annotations
 
 from cuesta._mlir import arith, ir
 from cuesta.dialects import types
-from cuesta.dialects.cuesta import complex_numbers
+from cuesta.dialects.cuesta.complex_numbers import Complex, Imag, Real, ViewAsComplex, ViewAsReal
 from cuesta.dialects.scalar import Scalar, Value
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.lowering.cuesta_to_linalg.builder import LinalgBuilder
 from cuesta.lowering.cuesta_to_linalg.rules import lowers
 
 
-@lowers("real", "imag")
+@lowers(Real, Imag)
 def lower_part(b: LinalgBuilder, op: ir.Operation) -> None:
     sizes, spelling = shape_of(op.results[0]), spelling_of(op.results[0])
     loops = [d for d, s in enumerate(sizes) if s != 1]
-    upper = op.name == "cuesta.imag"
+    upper = Imag.matches(op)
 
     def body(s: Scalar, whole: Value) -> Value:
         half = _half(spelling)
@@ -30,7 +30,7 @@ def lower_part(b: LinalgBuilder, op: ir.Operation) -> None:
     b.squeezed[op.results[0]] = b.generic([access], [sizes[d] for d in loops], spelling, body)
 
 
-@lowers("complex")
+@lowers(Complex)
 def lower_complex(b: LinalgBuilder, op: ir.Operation) -> None:
     sizes, spelling = shape_of(op.results[0]), spelling_of(op.results[0])
     loops = [d for d, s in enumerate(sizes) if s != 1]
@@ -49,13 +49,13 @@ def _half(part: str) -> ir.IntegerType:
     return ir.IntegerType.get_signless(8 * types.byte_size(part))
 
 
-@lowers("view_as_real")
+@lowers(ViewAsReal)
 def lower_view_as_real(b: LinalgBuilder, op: ir.Operation) -> None:
-    b.full[op.results[0]] = complex_numbers.ViewAsReal(b.full_form(op.operands[0]), op.results[0].type).result
+    b.full[op.results[0]] = ViewAsReal(b.full_form(op.operands[0]), op.results[0].type).result
 
 
-@lowers("view_as_complex")
+@lowers(ViewAsComplex)
 def lower_view_as_complex(b: LinalgBuilder, op: ir.Operation) -> None:
     (result,) = op.results
     stored = types.tensor(shape_of(result), types.storage(spelling_of(result)))
-    b.full[result] = complex_numbers.ViewAsComplex(b.full_form(op.operands[0]), stored).result
+    b.full[result] = ViewAsComplex(b.full_form(op.operands[0]), stored).result

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 
 from cuesta._mlir import arith, ir, linalg, tensor
 from cuesta.dialects import host
-from cuesta.dialects.cuesta import indexing
-from cuesta.dialects.fields import ints
+from cuesta.dialects.cuesta.indexing import CheckedRead, Gather, Index, Window, indexed_shape
+from cuesta.dialects.cuesta.shape import Flip
 from cuesta.dialects.scalar import Scalar, Value, load_storage, scalar_for
 from cuesta.dialects.types import index_value, shape_of, spelling_of
 from cuesta.lowering.cuesta_to_linalg.builder import Access, LinalgBuilder
@@ -93,7 +93,7 @@ def _lies_within(access: Access, sizes: tuple[Number, ...], size: Number, first:
 
 def _first(op: ir.Operation, size: Number) -> Number:
     """The least valid index of an op along a dim of `size`."""
-    return 0 if "from_zero" in op.attributes else -size
+    return 0 if CheckedRead.from_zero.is_on(op) else -size
 
 
 def _extract(source: Value, positions: list[Value | None], sizes: tuple[Number, ...], spelling: str) -> Value:
@@ -103,17 +103,17 @@ def _extract(source: Value, positions: list[Value | None], sizes: tuple[Number, 
     return load_storage(tensor.extract(source, chosen), spelling)
 
 
-@lowers("index")
+@lowers(Index)
 def lower_index(b: LinalgBuilder, op: ir.Operation) -> None:
     x, *indices = list(op.operands)
-    dims = ints(op.attributes["dims"])
+    dims = Index.dims.of(op)
     sizes, result = shape_of(x), shape_of(op.results[0])
-    shapes = indexing.indexed_shape(sizes, [shape_of(i) for i in indices], dims)
+    shapes = indexed_shape(sizes, [shape_of(i) for i in indices], dims)
     assert shapes is not None
     _, broadcast, at = shapes
     loops = [d for d, s in enumerate(result) if s != 1]
     source = b.squeezed_form(x)
-    if "in_range" not in op.attributes:
+    if not Index.in_range.is_on(op):
         for index, dim in zip(indices, dims, strict=True):
             check_range(b, index, sizes[dim], _first(op, sizes[dim]))
     # Result dims: dims of x before `at`, the broadcast dims of the indices, the other dims of x.
@@ -142,10 +142,10 @@ def lower_index(b: LinalgBuilder, op: ir.Operation) -> None:
     b.squeezed[op.results[0]] = b.generic(accesses, [result[d] for d in loops], spelling_of(x), body)
 
 
-@lowers("gather")
+@lowers(Gather)
 def lower_gather(b: LinalgBuilder, op: ir.Operation) -> None:
     x, index = op.operands
-    dim, sizes, result = op.attributes["dim"].value, shape_of(x), shape_of(op.results[0])
+    dim, sizes, result = Gather.dim.of(op), shape_of(x), shape_of(op.results[0])
     loops = [d for d, s in enumerate(result) if s != 1]
     source = b.squeezed_form(x)
     check_range(b, index, sizes[dim], _first(op, sizes[dim]))
@@ -165,9 +165,9 @@ def lower_gather(b: LinalgBuilder, op: ir.Operation) -> None:
     b.squeezed[op.results[0]] = b.generic([access], [result[d] for d in loops], spelling_of(x), body)
 
 
-@lowers("flip")
+@lowers(Flip)
 def lower_flip(b: LinalgBuilder, op: ir.Operation) -> None:
-    sizes, dims = shape_of(op.operands[0]), set(ints(op.attributes["dims"]))
+    sizes, dims = shape_of(op.operands[0]), set(Flip.dims.of(op))
     loops = [d for d, s in enumerate(sizes) if s != 1]
     source, spelling = b.squeezed_form(op.operands[0]), spelling_of(op.operands[0])
 
@@ -185,11 +185,11 @@ def lower_flip(b: LinalgBuilder, op: ir.Operation) -> None:
     b.squeezed[op.results[0]] = b.generic([], [sizes[d] for d in loops], spelling, lambda s: body(scalar_for(spelling)))
 
 
-@lowers("window")
+@lowers(Window)
 def lower_window(b: LinalgBuilder, op: ir.Operation) -> None:
     (x,) = op.operands
     sizes, result, spelling = shape_of(x), shape_of(op.results[0]), spelling_of(x)
-    columns = [ints(op.attributes[name]) for name in ("starts", "steps", "divisors")]
+    columns = [Window.starts.of(op), Window.steps.of(op), Window.divisors.of(op)]
     loops = [d for d, s in enumerate(result) if s != 1]
     source = b.squeezed_form(x)
     index = ir.IndexType.get()
@@ -224,7 +224,7 @@ def lower_window(b: LinalgBuilder, op: ir.Operation) -> None:
         value = _extract(source, where, sizes, spelling)
         if not inside:
             return value
-        outside = s.const(value, op.attributes["outside"].value)
+        outside = s.const(value, Window.outside.of(op))
         return arith.select(functools.reduce(arith.andi, inside), value, outside)
 
     b.squeezed[op.results[0]] = b.generic(

@@ -22,9 +22,7 @@ def _loops(op: ir.Operation) -> tuple[tuple[Number, ...], list[int]]:
     return sizes, [d for d, s in enumerate(sizes) if s != 1]
 
 
-@lowers(*pointwise.BY_NAME)
-def lower_pointwise(b: LinalgBuilder, op: ir.Operation) -> None:
-    row = pointwise.BY_NAME[op.name.removeprefix("cuesta.")]
+def _lower_row(row: pointwise.Pointwise, b: LinalgBuilder, op: ir.Operation) -> None:
     sizes, loops = _loops(op)
     operands = list(op.operands)
     params = pointwise.parameters(op)
@@ -44,7 +42,11 @@ def lower_pointwise(b: LinalgBuilder, op: ir.Operation) -> None:
     b.squeezed[op.results[0]] = b.generic(accesses, [sizes[d] for d in loops], result, body)
 
 
-@lowers("where")
+for _row in pointwise.ROWS:
+    lowers(pointwise.OPS[_row.name])(functools.partial(_lower_row, _row))
+
+
+@lowers(pointwise.Where)
 def lower_where(b: LinalgBuilder, op: ir.Operation) -> None:
     sizes, loops = _loops(op)
     accesses = [b.broadcast_access(x, sizes, loops) for x in op.operands]
@@ -53,7 +55,7 @@ def lower_where(b: LinalgBuilder, op: ir.Operation) -> None:
     )
 
 
-@lowers("convert")
+@lowers(pointwise.Convert)
 def lower_convert(b: LinalgBuilder, op: ir.Operation) -> None:
     sizes, loops = _loops(op)
     source, target = spelling_of(op.operands[0]), spelling_of(op.results[0])

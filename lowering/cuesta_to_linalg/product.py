@@ -8,7 +8,8 @@
 from __future__ import annotations
 
 from cuesta._mlir import ir
-from cuesta.dialects.product import GENERIC_PRECISION, PRECISION, PRODUCT, ROLES, TILE
+from cuesta.dialects.cuesta.contraction import AnyProduct, MatMul
+from cuesta.dialects.product import GENERIC_PRECISION, ROLES, TILE
 from cuesta.dialects.scalar import Scalar, Value
 from cuesta.dialects.types import element, shape_of, spelling_of
 from cuesta.errors import Unsupported
@@ -17,10 +18,10 @@ from cuesta.lowering.cuesta_to_linalg.rules import lowers
 from cuesta.sizes import hint
 
 
-@lowers("mm")
+@lowers(MatMul)
 def lower_product(b: LinalgBuilder, op: ir.Operation) -> None:
     """Lowers a product that has a tile. Raises Unsupported for a product that no kernel was chosen for."""
-    if PRODUCT not in op.attributes:
+    if (tile := MatMul.product.find(op)) is None:
         raise Unsupported(f"neither a library nor a kernel was chosen for a matrix product, at {op.location}")
     left, right = op.operands
     sizes = [*shape_of(left), shape_of(right)[-1]]
@@ -49,9 +50,9 @@ def lower_product(b: LinalgBuilder, op: ir.Operation) -> None:
         identity=lambda kind: 0,
     )
     ROLES.put(total.owner, [loops.index(d) for d in (at_m, at_n, at_k)])
-    TILE.put(total.owner, op.attributes[PRODUCT].value)
-    if PRECISION in op.attributes:
-        GENERIC_PRECISION.put(total.owner, op.attributes[PRECISION].value)
+    TILE.put(total.owner, tile)
+    if (precision := AnyProduct.precision.find(op)) is not None:
+        GENERIC_PRECISION.put(total.owner, precision)
     b.squeezed[op.results[0]] = total
 
 

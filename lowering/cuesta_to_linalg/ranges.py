@@ -14,8 +14,10 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from cuesta._mlir import ir
+from cuesta.dialects.cuesta import pointwise
+from cuesta.dialects.cuesta.shape import Constant, Iota
 from cuesta.dialects.cuesta.views import SELECTS_ELEMENTS
-from cuesta.dialects.types import shape_of, spelling_of
+from cuesta.dialects.types import shape_of, spelling_of, static_shape
 from cuesta.sizes import Size
 
 #: The least and the greatest value.
@@ -24,10 +26,10 @@ Range: TypeAlias = tuple[int, int]
 _INTEGERS = ("i64", "i32")
 #: Op → the range of its result, given those of its operands.
 _RANGES: dict[str, Callable[..., Range]] = {
-    "cuesta.add": lambda x, y: (x[0] + y[0], x[1] + y[1]),
-    "cuesta.sub": lambda x, y: (x[0] - y[1], x[1] - y[0]),
-    "cuesta.minimum": lambda x, y: (min(x[0], y[0]), min(x[1], y[1])),
-    "cuesta.maximum": lambda x, y: (max(x[0], y[0]), max(x[1], y[1])),
+    pointwise.OPS["add"].OPERATION_NAME: lambda x, y: (x[0] + y[0], x[1] + y[1]),
+    pointwise.OPS["sub"].OPERATION_NAME: lambda x, y: (x[0] - y[1], x[1] - y[0]),
+    pointwise.OPS["minimum"].OPERATION_NAME: lambda x, y: (min(x[0], y[0]), min(x[1], y[1])),
+    pointwise.OPS["maximum"].OPERATION_NAME: lambda x, y: (max(x[0], y[0]), max(x[1], y[1])),
 }
 
 
@@ -44,12 +46,14 @@ def _range_of(value: ir.Value) -> Range | None:
         return None
     if any(isinstance(n, Size) for n in shape_of(value)):
         return None
-    if op.name == "cuesta.iota":
-        start, step = (op.attributes[name].value for name in ("start", "step"))
-        ends = (start, start + step * max(shape_of(value)[0] - 1, 0))
+    if Iota.matches(op):
+        (count,) = static_shape(value)
+        start, step = int(Iota.start.of(op)), int(Iota.step.of(op))
+        ends = (start, start + step * max(count - 1, 0))
         return min(ends), max(ends)
-    if op.name == "cuesta.constant":
-        return op.attributes["value"].value, op.attributes["value"].value
+    if Constant.matches(op):
+        value = int(Constant.value.of(op))
+        return value, value
     if op.name in SELECTS_ELEMENTS:
         return range_of(op.operands[0])
     if op.name not in _RANGES:

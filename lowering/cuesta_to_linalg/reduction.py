@@ -6,13 +6,15 @@
 
 from __future__ import annotations
 
+import functools
 import math as pymath
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from cuesta._mlir import arith, ir, linalg, math
 from cuesta.dialects import types
 from cuesta.dialects.cuesta import reduction
-from cuesta.dialects.fields import ints
+from cuesta.dialects.cuesta.dialect import Operation
 from cuesta.dialects.scalar import Scalar, Value
 from cuesta.dialects.top_module import on_cpu
 from cuesta.dialects.types import shape_of, spelling_of
@@ -25,12 +27,10 @@ def _loops(sizes: tuple[Number, ...]) -> list[int]:
     return [d for d, s in enumerate(sizes) if s != 1]
 
 
-@lowers(*reduction.BY_NAME)
-def lower_reduction(b: LinalgBuilder, op: ir.Operation) -> None:
-    row = reduction.BY_NAME[op.name.removeprefix("cuesta.")]
+def _lower_reduction(row: reduction.Reduction, b: LinalgBuilder, op: ir.Operation) -> None:
     sizes = shape_of(op.operands[0])
     loops = _loops(sizes)
-    dims = set(ints(op.attributes["dims"]))
+    dims = set(reduction.Reduced.dims.of(op))
     spelling = spelling_of(op.results[0])
     if not dims & set(loops):
         # Dims of size 1 leave nothing to combine, and a generic without a reduced loop would not accumulate.
@@ -57,9 +57,13 @@ def lower_reduction(b: LinalgBuilder, op: ir.Operation) -> None:
     b.squeezed[op.results[0]] = total
 
 
-@lowers("argmax", "argmin")
+for _row in reduction.ROWS:
+    lowers(reduction.OPS[_row.name])(functools.partial(_lower_reduction, _row))
+
+
+@lowers(reduction.ArgMax, reduction.ArgMin)
 def lower_argmax(b: LinalgBuilder, op: ir.Operation) -> None:
-    sizes, dim = shape_of(op.operands[0]), op.attributes["dim"].value
+    sizes, dim = shape_of(op.operands[0]), reduction.ArgReduction.dim.of(op)
     loops = _loops(sizes)
     if sizes[dim] == 1:
         outer = [sizes[d] for d in loops]
@@ -68,7 +72,7 @@ def lower_argmax(b: LinalgBuilder, op: ir.Operation) -> None:
     along = loops.index(dim)
     kept = [i for i in range(len(loops)) if i != along]
     spelling = spelling_of(op.operands[0])
-    largest = op.name == "cuesta.argmax"
+    largest = reduction.ArgMax.matches(op)
     identity = reduction.BY_NAME["amax" if largest else "amin"].identity
 
     def body(s: Scalar, outs: list[Value], ins: list[Value]) -> list[Value]:
@@ -101,24 +105,29 @@ def _log_add(s: Scalar, x: Value, y: Value) -> Value:
     return s.select(apart, s.add(high, more), high)
 
 
-#: op → (the initial accumulator, given its type; one step)
-_RUNNING: dict[str, tuple[Callable[[ir.Type], float], Callable[[Scalar, Value, Value], Value]]] = {
-    "cumsum": (lambda kind: 0, lambda s, x, y: s.add(x, y)),
-    "cumprod": (lambda kind: 1, lambda s, x, y: s.mul(x, y)),
-    "logcumsumexp": (lambda kind: -pymath.inf, _log_add),
-    "cummax": (reduction.BY_NAME["amax"].identity, lambda s, x, y: s.maximum(x, y)),
-    "cummin": (reduction.BY_NAME["amin"].identity, lambda s, x, y: s.minimum(x, y)),
+@dataclass(frozen=True)
+class _Running:
+    """How a running op accumulates."""
+
+    #: The initial accumulator, given its type.
+    first: Callable[[ir.Type], float]
+    step: Callable[[Scalar, Value, Value], Value]
+    #: Whether each step rounds. On a CPU the steps are sequential, and the accumulator is f64, as ATen's is there: in
+    #: f32 the sum of ten million tenths would be 1.09 million. GPUs combine partial results instead.
+    rounds: bool
+
+
+_RUNNING: dict[type[Operation], _Running] = {
+    reduction.CumSum: _Running(lambda kind: 0, lambda s, x, y: s.add(x, y), rounds=True),
+    reduction.CumProd: _Running(lambda kind: 1, lambda s, x, y: s.mul(x, y), rounds=True),
+    reduction.LogCumSumExp: _Running(lambda kind: -pymath.inf, _log_add, rounds=True),
+    reduction.CumMax: _Running(reduction.BY_NAME["amax"].identity, lambda s, x, y: s.maximum(x, y), rounds=False),
+    reduction.CumMin: _Running(reduction.BY_NAME["amin"].identity, lambda s, x, y: s.minimum(x, y), rounds=False),
 }
 
 
-#: Running ops that round at each step. On a CPU the steps are sequential, and the accumulator is f64, as ATen's is
-#: there: in f32 the sum of ten million tenths would be 1.09 million. GPUs combine partial results instead.
-_ROUNDING = frozenset({"cumsum", "cumprod", "logcumsumexp"})
-
-
-@lowers(*_RUNNING)
-def lower_running(b: LinalgBuilder, op: ir.Operation) -> None:
-    sizes, dim = shape_of(op.operands[0]), op.attributes["dim"].value
+def _lower_running(row: _Running, b: LinalgBuilder, op: ir.Operation) -> None:
+    sizes, dim = shape_of(op.operands[0]), reduction.Scan.dim.of(op)
     loops = _loops(sizes)
     spelling = spelling_of(op.operands[0])
     if sizes[dim] == 1:
@@ -127,22 +136,24 @@ def lower_running(b: LinalgBuilder, op: ir.Operation) -> None:
         return
     along = loops.index(dim)
     kept = [i for i in range(len(loops)) if i != along]
-    name = op.name.removeprefix("cuesta.")
-    first, step = _RUNNING[name]
     carried = types.opmath(spelling)
-    if name in _ROUNDING and carried == "f32" and on_cpu(op.operands[0]):
+    if row.rounds and carried == "f32" and on_cpu(op.operands[0]):
         carried = "f64"
 
     def body(s: Scalar, outs: list[Value], ins: list[Value]) -> list[Value]:
         # The steps are sequential: this loop carries its total and stores it at each step.
-        total = step(s, outs[0], s.convert(ins[0], outs[0].type))
+        total = row.step(s, outs[0], s.convert(ins[0], outs[0].type))
         return [total, s.convert(total, ins[0].type)]
 
     _, running = b.generics(
         [b.covering_access(op.operands[0], loops)],
         [sizes[d] for d in loops],
-        [(kept, carried, first), (list(range(len(loops))), spelling, None)],
+        [(kept, carried, row.first), (list(range(len(loops))), spelling, None)],
         body,
         reduced=[along],
     )
     b.squeezed[op.results[0]] = running
+
+
+for _kind, _running in _RUNNING.items():
+    lowers(_kind)(functools.partial(_lower_running, _running))

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from cuesta._mlir import ir
 from cuesta.dialects.affine_maps import projection
 from cuesta.dialects.cuesta.scatter import Scatter
-from cuesta.dialects.fields import ints
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.kernel_scatter import KernelScatter
 from cuesta.dialects.types import shape_of, spelling_of
@@ -25,14 +24,14 @@ from cuesta.sizes import Number
 _B = GraphBuilder()
 
 
-@lowers("scatter")
+@lowers(Scatter)
 def lower_scatter(b: LinalgBuilder, op: ir.Operation) -> None:
     x, value, *indices = op.operands
-    sizes, given, walks = shape_of(x), shape_of(value), ints(op.attributes["walks"])
-    if "in_range" not in op.attributes:
+    sizes, given, walks = shape_of(x), shape_of(value), Scatter.walks.of(op)
+    if not Scatter.in_range.is_on(op):
         for d, walk in enumerate(walks):
             if walk < 0:
-                check_range(b, indices[-1 - walk], sizes[d], -sizes[d] if "wraps" in op.attributes else 0)
+                check_range(b, indices[-1 - walk], sizes[d], -sizes[d] if Scatter.wraps.is_on(op) else 0)
     loops = [d for d, n in enumerate(given) if n != 1]
     kept = [d for d, walk in enumerate(walks) if walk < 0 or sizes[d] != 1]
     accesses = [b.covering_access(value, loops), *(_in_memory(b, i, given, loops) for i in indices)]

@@ -5,53 +5,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from cuesta._mlir import ir
+from cuesta._mlir import ir, linalg
 from cuesta.dialects import types
 from cuesta.dialects.affine_maps import squeeze
-from cuesta.dialects.cuesta import shape
+from cuesta.dialects.cuesta.shape import Cat, Constant, Copy, Expand, Extent, Iota, Permute, Reshape, Slice, Unfold
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.lowering.cuesta_to_linalg.builder import Access, LinalgBuilder, reshaped
 from cuesta.lowering.cuesta_to_linalg.rules import lowers
 
 
-def _type(op: ir.Operation) -> ir.Type:
-    return types.tensor(shape_of(op.results[0]), types.storage(spelling_of(op.results[0])))
+def _on_storage(b: LinalgBuilder, op: ir.Operation, operands: Sequence[ir.Value]) -> None:
+    """Builds the same op on lowered operands."""
+    (result,) = op.results
+    kind = types.tensor(shape_of(result), types.storage(spelling_of(result)))
+    attributes = dict(op.attributes.items())
+    made = ir.Operation.create(op.name, results=[kind], operands=list(operands), attributes=attributes)
+    b.full[result] = made.result
 
 
-@lowers("reshape")
-def lower_reshape(b: LinalgBuilder, op: ir.Operation) -> None:
-    b.full[op.results[0]] = shape.Reshape(b.full_form(op.operands[0]), _type(op)).result
+@lowers(Reshape, Permute, Expand, Slice, Unfold)
+def lower_view(b: LinalgBuilder, op: ir.Operation) -> None:
+    _on_storage(b, op, [b.full_form(op.operands[0])])
 
 
-@lowers("permute")
-def lower_permute(b: LinalgBuilder, op: ir.Operation) -> None:
-    b.full[op.results[0]] = shape.Permute(b.full_form(op.operands[0]), op.attributes["dims"], _type(op)).result
-
-
-@lowers("expand")
-def lower_expand(b: LinalgBuilder, op: ir.Operation) -> None:
-    b.full[op.results[0]] = shape.Expand(b.full_form(op.operands[0]), _type(op)).result
-
-
-@lowers("slice")
-def lower_slice(b: LinalgBuilder, op: ir.Operation) -> None:
-    starts, steps = op.attributes["starts"], op.attributes["steps"]
-    b.full[op.results[0]] = shape.Slice(b.full_form(op.operands[0]), starts, steps, _type(op)).result
-
-
-@lowers("unfold")
-def lower_unfold(b: LinalgBuilder, op: ir.Operation) -> None:
-    dim, step = op.attributes["dim"], op.attributes["step"]
-    b.full[op.results[0]] = shape.Unfold(b.full_form(op.operands[0]), dim, step, _type(op)).result
-
-
-@lowers("cat")
+@lowers(Cat)
 def lower_cat(b: LinalgBuilder, op: ir.Operation) -> None:
     """A part that no generic of its own writes is copied by a generic, which can share a kernel with others."""
-    parts = [_copied(b, x) if _is_given(b.access(x)) else b.full_form(x) for x in op.operands]
-    b.full[op.results[0]] = shape.Cat(*parts, op.attributes["dim"], _type(op)).result
+    _on_storage(b, op, [_copied(b, x) if _is_given(b.access(x)) else b.full_form(x) for x in op.operands])
+
+
+#: The ops that write their results themselves, wherever these are to be.
+_WRITERS = (linalg.GenericOp.OPERATION_NAME, Cat.OPERATION_NAME)
 
 
 def _is_given(access: Access) -> bool:
@@ -62,8 +49,8 @@ def _is_given(access: Access) -> bool:
         return True
     while not isinstance(value.owner, ir.Block):
         op = value.owner
-        if op.name != "cuesta.reshape" or squeeze(shape_of(op.operands[0])) != squeeze(shape_of(value)):
-            return op.name not in ("linalg.generic", "cuesta.cat") or list(access.dims) != sorted(access.dims)
+        if not Reshape.matches(op) or squeeze(shape_of(op.operands[0])) != squeeze(shape_of(value)):
+            return op.name not in _WRITERS or list(access.dims) != sorted(access.dims)
         value = op.operands[0]
     return True
 
@@ -77,12 +64,12 @@ def _copied(b: LinalgBuilder, x: ir.Value) -> ir.Value:
     return reshaped(copy, shape_of(x))
 
 
-@lowers("copy")
+@lowers(Copy)
 def lower_copy(b: LinalgBuilder, op: ir.Operation) -> None:
     # A value has no address on this level: an op that needs other strides makes the copy.
     b.full[op.results[0]] = b.full_form(op.operands[0])
 
 
-@lowers("constant", "extent", "iota")
+@lowers(Constant, Extent, Iota)
 def lower_constant(b: LinalgBuilder, op: ir.Operation) -> None:
     """Nothing to do: users compute the value in place, and `LinalgBuilder` materialises it for users that cannot."""

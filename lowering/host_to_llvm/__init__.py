@@ -18,8 +18,9 @@ The entry returns
 from __future__ import annotations
 
 from cuesta._mlir import func, ir
-from cuesta.dialects.fields import int_array
+from cuesta.dialects.fields import Numbers
 from cuesta.dialects.kernel_module import TAIL, TILES, kernel_modules
+from cuesta.dialects.upstream_fields import SYM_NAME
 from cuesta.errors import CompileError
 from cuesta.lowering.host_to_llvm.entry import ENTRY, EntryWriter, signed
 from cuesta.lowering.host_to_llvm.launch_step import Kernel, with_function
@@ -28,8 +29,8 @@ from cuesta.passes.infra.registry import Pass, register_pass
 
 __all__ = ["ENTRY", "WORDS", "HostToLLVM", "host_function"]
 
-#: Attribute of a lowered module: the words of its tables that depend on the call's sizes.
-WORDS = "cuesta.words"
+#: Of a lowered module: the words of its tables that depend on the call's sizes.
+WORDS = Numbers("cuesta.words")
 
 
 @register_pass("host-to-llvm")
@@ -48,7 +49,7 @@ class HostToLLVM(Pass):
             writer = EntryWriter(layout, kernels)
             text = writer.write()
             if writer.words:
-                module.operation.attributes[WORDS] = int_array(map(signed, writer.words))
+                WORDS.put(module.operation, list(map(signed, writer.words)))
             for kernels_module in kernel_modules(module):  # a GPU's kernels are compiled separately
                 kernels_module.operation.erase()
             graph.operation.erase()
@@ -71,7 +72,7 @@ def _merge_kernels(module: ir.Module, launched: set[str]) -> dict[str, Kernel]:
             continue
         for inner in list(op.regions[0].blocks[0].operations):
             operation = inner.operation
-            symbol = operation.attributes["sym_name"].value if "sym_name" in operation.attributes else ""
+            symbol = SYM_NAME.find(operation) or ""
             name = symbol.removesuffix(TILES).removesuffix(TAIL)
             if name != symbol and name in launched and operation.name == "llvm.func":
                 kernels[name] = with_function(kernels.get(name), operation)
@@ -82,16 +83,12 @@ def _merge_kernels(module: ir.Module, launched: set[str]) -> dict[str, Kernel]:
 
 def _append(module: ir.Module, text: str) -> None:
     """Adds the functions and globals of `text`, except those whose name the module already has."""
-    present = {
-        op.operation.attributes["sym_name"].value
-        for op in module.body.operations
-        if "sym_name" in op.operation.attributes
-    }
+    present = {SYM_NAME.find(op) for op in module.body.operations}
     parsed = ir.Module.parse(text)
     end = ir.Operation.create("builtin.module", regions=1)
     end.regions[0].blocks.append()
     module.body.append(end)
     for op in list(parsed.body.operations):
-        if op.operation.attributes["sym_name"].value not in present:
+        if SYM_NAME.of(op) not in present:
             op.operation.move_before(end)
     end.erase()

@@ -6,7 +6,8 @@ import re
 from typing import Any, Literal, cast
 
 from cuesta._mlir import ir
-from cuesta.dialects.fields import ints, numbers
+from cuesta.dialects import host
+from cuesta.dialects.fields import numbers
 from cuesta.dialects.graph_function import donated_arguments
 from cuesta.dialects.host.operands import ACCESSES, Region, memory_of, name_of, operands_of
 from cuesta.dialects.kernel_module import launched_kernels
@@ -90,7 +91,7 @@ def _row(*cells: object) -> Any:
 
 def _kernels(layout: HostLayout) -> list[Kernel]:
     """A row for each kernel. A version that the traced sizes do not run is late: compiled once a call needs it."""
-    first = {launched_kernels(op)[0] for op in layout.operations if op.name == "host.launch"}
+    first = {launched_kernels(op)[0] for op in layout.operations if host.Launch.matches(op)}
     rows = [{"name": name, "late": name not in first, "made": name in first} for name in layout.kernels]
     return cast(list[Kernel], rows)  # compiling them adds the other fields
 
@@ -147,7 +148,7 @@ def _region(region: Region) -> Memory:
 
 def _arena_bytes(layout: HostLayout) -> Number:
     for op in layout.operations:
-        if op.name == "host.arena":
+        if host.Arena.matches(op):
             ((nbytes,), _) = memref_shape(op.results[0].type)
             return nbytes
     return 0
@@ -174,37 +175,34 @@ def _result(layout: HostLayout, value: Value, metadata: Metadata) -> Result:
 
 
 def _call(op: ir.Operation) -> Call:
-    dtypes = [d.value for d in op.attributes["dtypes"]]
-    results = [Metadata.of(r, d) for r, d in zip(op.results, dtypes[len(op.operands) :], strict=True)]
+    results = [Metadata.of(r, d) for r, d in zip(op.results, host.result_dtypes(op), strict=True)]
     return {
-        "overload": op.attributes["overload"].value,
-        "args": op.attributes["args"].value,
+        "overload": host.Call.overload.of(op),
+        "args": host.Call.args.of(op),
         "operands": len(op.operands),
         "results": [_tensor(r) for r in results],
-        "positions": ints(op.attributes["positions"]) if "positions" in op.attributes else None,
+        "positions": host.Call.positions.find(op),
     }
 
 
 def _step(op: ir.Operation, layout: HostLayout) -> Step:
     """The facts of a step that its error messages need."""
-    if op.name == "host.check":
-        raises: Literal["IndexError", "RuntimeError"] = "IndexError"
-        if "raises" in op.attributes:
-            raises = op.attributes["raises"].value
-        return {"kind": "check", "message": op.attributes["message"].value, "raises": raises}
-    if op.name == "host.alloc":
+    if host.Check.matches(op):
+        raises = cast(Literal["IndexError", "RuntimeError"], host.raised_by(op))
+        return {"kind": "check", "message": host.Check.message.of(op), "raises": raises}
+    if host.Alloc.matches(op):
         base = layout.returned.get(op.results[0])
         allocated = _tensor(base.metadata if base else Metadata.of(op.results[0]))
         return {"kind": "allocation", **origin(op), **allocated}
-    if op.name == "host.launch":
+    if host.Launch.matches(op):
         place: Origin = origin(op)
-        launch: LaunchStep = {"kind": "launch", "kernel": op.attributes["kernel"].value[-1], "where": place["where"]}
+        launch: LaunchStep = {"kind": "launch", "kernel": host.Launch.kernel.of(op), "where": place["where"]}
         launch["node"] = place["node"]
         if layout.checked:
             launch["buffers"] = [name_of(memory_of(value)[0]) for value in op.operands]
         return launch
     results = [_tensor(Metadata.of(r)) for r in op.results]
-    return {"kind": "call", "overload": op.attributes["overload"].value, **origin(op), "results": results}
+    return {"kind": "call", "overload": host.Call.overload.of(op), **origin(op), "results": results}
 
 
 def origin(op: ir.Operation) -> Origin:

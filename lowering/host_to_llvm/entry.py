@@ -12,9 +12,9 @@ from typing import Any
 
 import torch
 
-from cuesta._mlir import ir
+from cuesta._mlir import func, ir
+from cuesta.dialects import host
 from cuesta.dialects.aten import decode_call, find_overload
-from cuesta.dialects.fields import ints
 from cuesta.dialects.host.aten_abi import (
     OUT_ENTRIES,
     PACKED_PRODUCT,
@@ -131,26 +131,26 @@ class EntryWriter:
     # -- ops ----------------------------------------------------------------------------------
     def _op(self, op: ir.Operation) -> None:
         match op.name:
-            case "host.arena" | "host.view":
+            case host.Arena.OPERATION_NAME | host.View.OPERATION_NAME:
                 pass
-            case "host.alloc":
+            case host.Alloc.OPERATION_NAME:
                 if op.results[0] in self.layout.handles:
                     self._allocate(op)
-            case "host.launch" if self.layout.target.gpu:
+            case host.Launch.OPERATION_NAME if self.layout.target.gpu:
                 self._gpu_launch(op)
-            case "host.launch":
+            case host.Launch.OPERATION_NAME:
                 self._launch(op)
-            case "host.free":
+            case host.Free.OPERATION_NAME:
                 slot = self._handle(op.operands[0])
                 self._add(f"llvm.call @cuesta_delete({slot}, %one) : ({PTR}, i64) -> ()")
-            case "host.check" if self.layout.target.gpu:
+            case host.Check.OPERATION_NAME if self.layout.target.gpu:
                 pass  # reading the byte would make the host wait for the GPU
-            case "host.check":
+            case host.Check.OPERATION_NAME:
                 self._step("cuesta_check", op, self._place(op.operands[0]))
-            case "host.aten":
+            case host.Call.OPERATION_NAME:
                 route = {"out": self._out_call, "shim": self._shim_call, "python": self._python_call}
-                route[op.attributes["route"].value](op)
-            case "func.return":
+                route[host.Call.route.of(op)](op)
+            case func.ReturnOp.OPERATION_NAME:
                 self._return()
             case _:
                 raise Unsupported(f"{op.name} is not an op of a host function, at {op.location}")
@@ -163,7 +163,7 @@ class EntryWriter:
         self._step("cuesta_allocate_large" if large else "cuesta_allocate", op, self._result(base, metadata))
 
     def _launch(self, op: ir.Operation) -> None:
-        kernel = op.attributes["kernel"].value[-1]
+        kernel = host.Launch.kernel.of(op)
         sizes, extents, known = launch_parameters(op), self.layout.extents_of(op), self.kernels.get(kernel)
         places = [word for v in op.operands for word in self._place(v)]
         if self.layout.checked:
@@ -202,12 +202,13 @@ class EntryWriter:
         self._step("cuesta_launch", op, [kernel, len(op.operands), len(sizes), stream, programs, *buffers, *sizes])
 
     def _out_call(self, op: ir.Operation) -> None:
-        if op.attributes["overload"].value == PACKED_PRODUCT:
+        overload = host.Call.overload.of(op)
+        if overload == PACKED_PRODUCT:
             self._step("cuesta_packed_mm", op, self._tensors(op, range(3)))
             return
-        name, names = OUT_ENTRIES[op.attributes["overload"].value]
+        name, names = OUT_ENTRIES[overload]
         entry = f"aoti_torch_{self.layout.device.type}_{name}"
-        _, keywords = decode_call(op.attributes["args"].value, list(op.operands))
+        _, keywords = decode_call(host.Call.args.of(op), list(op.operands))
         helper = f"cuesta_{name}"
         if helper not in self.helpers:
             self.helpers[helper] = tensor_steps.out_helper(helper, entry, len(op.operands), len(names))
@@ -225,8 +226,8 @@ class EntryWriter:
         self._step("cuesta_python", op, [*numbers, where_results, *tensors, *results])
 
     def _shim_call(self, op: ir.Operation) -> None:
-        overload = op.attributes["overload"].value
-        words = dispatcher_words(overload, op.attributes["args"].value)
+        overload = host.Call.overload.of(op)
+        words = dispatcher_words(overload, host.Call.args.of(op))
         if words is None:
             raise Unsupported(f"{overload} cannot be called through torch's dispatcher, at {op.location}")
         called = PACKED_CONVOLUTIONS.get(overload, overload)
@@ -251,9 +252,8 @@ class EntryWriter:
 
     def _device_type(self, op: ir.Operation) -> str:
         """The type of the device whose kernels a call runs."""
-        return (
-            torch.device(op.attributes["device"].value).type if "device" in op.attributes else self.layout.device.type
-        )
+        device = host.Call.device.find(op)
+        return self.layout.device.type if device is None else torch.device(device).type
 
     def _return(self) -> None:
         for number, base in enumerate(self.layout.returned.values()):
@@ -271,7 +271,7 @@ class EntryWriter:
         return [-1 - (len(self.layout.handles) + index) if place.root.in_frame else index, place.offset]
 
     def _tensors(self, op: ir.Operation, operands: Sequence[int]) -> list[SizeNumber]:
-        dtypes = [d.value for d in op.attributes["dtypes"]]
+        dtypes = host.operand_dtypes(op)
         numbers: list[SizeNumber] = []
         for i in operands:
             value, metadata = op.operands[i], Metadata.of(op.operands[i], dtypes[i])
@@ -290,9 +290,8 @@ class EntryWriter:
 
     def _results(self, op: ir.Operation) -> dict[int, list[SizeNumber]]:
         """Position of each of an op's results among the overload's results, of which there may be more → its item."""
-        dtypes = [d.value for d in op.attributes["dtypes"]][len(op.operands) :]
-        kept = ints(op.attributes["positions"]) if "positions" in op.attributes else list(range(len(op.results)))
-        results = zip(kept, op.results, dtypes, strict=True)
+        kept = host.Call.positions.find(op) or range(len(op.results))
+        results = zip(kept, op.results, host.result_dtypes(op), strict=True)
         return {i: self._result(result, Metadata.of(result, dtype)) for i, result, dtype in results}
 
     def _word(self, op: ir.Operation, word: Word) -> list[SizeNumber]:

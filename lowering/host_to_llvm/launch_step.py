@@ -16,8 +16,9 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from cuesta._mlir import ir
-from cuesta.dialects.fields import number_of
+from cuesta.dialects import kernel_fields
 from cuesta.dialects.kernel_module import TAIL, TILES
+from cuesta.dialects.upstream_fields import FUNCTION_TYPE, SYM_NAME
 from cuesta.lowering.host_to_llvm.steps import DECLARATIONS, I64, PTR, TABLE, at, define
 from cuesta.sizes import Number, Operators, compute
 
@@ -61,13 +62,12 @@ class Kernel:
 
 def with_function(kernel: Kernel | None, function: ir.Operation) -> Kernel:
     """The kernel with one more of its functions, tiles or tail."""
-    kinds = str(function.attributes["function_type"].value)
-    is_tail = function.attributes["sym_name"].value.endswith(TAIL)
+    kinds = str(FUNCTION_TYPE.of(function))
+    is_tail = SYM_NAME.of(function).endswith(TAIL)
     known = kernel or Kernel(kinds.count("ptr"), kinds.count("i64") - (0 if is_tail else 2))
     if is_tail:
         return replace(known, has_tail=True)
-    tiles, work = (number_of(function.attributes[f"cuesta.{name}"]) for name in ("tiles", "work"))
-    return replace(known, tiles=tiles, work=work)
+    return replace(known, tiles=kernel_fields.TILES.of(function), work=kernel_fields.WORK.of(function))
 
 
 def _loop(name: str, limit: str, body: str, after: str) -> str:

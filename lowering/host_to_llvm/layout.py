@@ -28,10 +28,9 @@ from typing import TypeAlias
 import torch
 
 from cuesta._mlir import func, ir
-from cuesta.dialects.fields import number_of, numbers
-from cuesta.dialects.graph_function import argument_attributes
-from cuesta.dialects.host import base_of
-from cuesta.dialects.host.operands import CHECKED, EXTENTS
+from cuesta.dialects import host
+from cuesta.dialects.graph_function import DTYPE, STRIDES, argument_attributes, result_attributes
+from cuesta.dialects.host.operands import CHECKED
 from cuesta.dialects.kernel_module import conditions, launch_parameters, launched_kernels
 from cuesta.dialects.top_module import DEVICE, device_of, target_of
 from cuesta.dialects.types import memref_shape, spelled
@@ -151,17 +150,16 @@ class HostLayout:
 
     def argument(self, value: Value) -> Metadata:
         """What the program expects of an argument."""
-        attributes = self.function.attributes
-        own = attributes["arg_attrs"][self.places[value].root.index] if "arg_attrs" in attributes else {}
-        return Metadata.of(value, own["cuesta.dtype"].value if "cuesta.dtype" in own else None)
+        own = argument_attributes(self.function)[self.places[value].root.index]
+        return Metadata.of(value, DTYPE.find_in(own))
 
     def written(self) -> list[int]:
         """The numbers of the arguments whose memory the program writes."""
         written: list[Value] = []
         for op in self.operations:
-            if op.name == "host.launch":
-                written += list(op.operands)[len(op.operands) - op.attributes["outputs"].value :]
-            elif op.name == "host.aten" and op.attributes["route"].value == "out":
+            if host.Launch.matches(op):
+                written += list(op.operands)[len(op.operands) - host.Launch.outputs.of(op) :]
+            elif host.Call.matches(op) and host.Call.route.of(op) == "out":
                 written.append(op.operands[len(op.operands) - 1])
         arguments = {argument: i for i, argument in enumerate(self.block.arguments)}
         return sorted({arguments[base] for value in written if (base := self.origins[value]) in arguments})
@@ -182,7 +180,7 @@ class HostLayout:
 
     def extents_of(self, launch: ir.Operation) -> list[Number]:
         """The bytes of each buffer, which a checked kernel is passed; empty for a program that is not checked."""
-        return numbers(launch.attributes[EXTENTS]) if self.checked else []
+        return host.Launch.extents.of(launch) if self.checked else []
 
     def device_of(self, value: Value) -> torch.device:
         """The device of a value's memory."""
@@ -191,9 +189,8 @@ class HostLayout:
     def results(self) -> list[tuple[Value, Metadata]]:
         """The returned values and their metadata, with the strides that torch expects even of dims of size 1."""
         values = list(self.operations[-1].operands)
-        attributes = self.function.attributes
-        wanted: Sequence[ir.DictAttr] = attributes["res_attrs"] if "res_attrs" in attributes else [{}] * len(values)
-        return [(v, _as_wanted(Metadata.of(v), a)) for v, a in zip(values, wanted, strict=True)]
+        wanted = zip(values, result_attributes(self.function), strict=True)
+        return [(v, _as_wanted(Metadata.of(v), attributes)) for v, attributes in wanted]
 
 
 def read_host(function: func.FuncOp) -> HostLayout:
@@ -201,44 +198,45 @@ def read_host(function: func.FuncOp) -> HostLayout:
     module = function.operation.parent
     checked = CHECKED in module.attributes
     layout = HostLayout(function, target=target_of(module), device=device_of(module), checked=checked)
-    for i, argument in enumerate(layout.block.arguments):
+    given = zip(layout.block.arguments, argument_attributes(function), strict=True)
+    for i, (argument, attributes) in enumerate(given):
         _add_base(layout, argument, Root(False, i))
-        device = DEVICE.find_in(argument_attributes(function)[i])
+        device = DEVICE.find_in(attributes)
         if device is not None:
             layout.devices[argument] = torch.device(device)
     returns = _returned_bases(layout)
     for op in layout.operations:
         match op.name:
-            case "host.arena":
+            case host.Arena.OPERATION_NAME:
                 _add_base(layout, op.results[0], Root(False, layout.arguments))
-            case "host.alloc":
+            case host.Alloc.OPERATION_NAME:
                 _add_alloc(layout, op, returns)
-            case "host.view":
+            case host.View.OPERATION_NAME:
                 source = layout.places[op.operands[0]]
-                place = Place(source.root, source.offset + number_of(op.attributes["offset"]))
+                place = Place(source.root, source.offset + host.View.offset.of(op))
                 layout.places[op.results[0]] = place
                 layout.origins[op.results[0]] = layout.origins[op.operands[0]]
-            case "host.aten":
+            case host.Call.OPERATION_NAME:
                 layout.steps[op] = len(layout.steps) + 1
-                if op.attributes["route"].value == "python":
+                if host.Call.route.of(op) == "python":
                     layout.calls[op] = len(layout.calls)
                 else:
                     _keep_operands(layout, op)
-                dtypes = [d.value for d in op.attributes["dtypes"]][len(op.operands) :]
-                for result, dtype in zip(op.results, dtypes, strict=True):
+                device = host.Call.device.find(op)
+                for result, dtype in zip(op.results, host.result_dtypes(op), strict=True):
                     _add_owned(layout, result, "aten", Metadata.of(result, dtype), returns)
-                    if "device" in op.attributes:
-                        layout.devices[result] = torch.device(op.attributes["device"].value)
-            case "host.launch":
+                    if device is not None:
+                        layout.devices[result] = torch.device(device)
+            case host.Launch.OPERATION_NAME:
                 for name in launched_kernels(op):
                     layout.kernels.setdefault(name, len(layout.kernels))
                 if layout.target.gpu or checked:
                     layout.steps[op] = len(layout.steps) + 1
                 if layout.target.gpu:
                     _add_grid(layout, op)
-            case "host.check" if not layout.target.gpu:
+            case host.Check.OPERATION_NAME if not layout.target.gpu:
                 layout.steps[op] = len(layout.steps) + 1
-            case "host.free" if isinstance(op.operands[0].owner, ir.Block):
+            case host.Free.OPERATION_NAME if isinstance(op.operands[0].owner, ir.Block):
                 layout.released.append(op.operands[0])
     # Slots in the order of the results, so that metadata and code count them alike.
     layout.returned = {base: layout.returned[base] for base in returns if base in layout.returned}
@@ -252,8 +250,7 @@ def _add_grid(layout: HostLayout, launch: ir.Operation) -> None:
 
 
 def _keep_operands(layout: HostLayout, op: ir.Operation) -> None:
-    dtypes = [d.value for d in op.attributes["dtypes"]]
-    for value, dtype in zip(op.operands, dtypes, strict=False):  # the dtypes of the results follow
+    for value, dtype in zip(op.operands, host.operand_dtypes(op), strict=True):
         key = (layout.places[value], Metadata.of(value, dtype), layout.device_of(value))
         layout.kept.setdefault(key, len(layout.kept))
 
@@ -268,7 +265,7 @@ def _add_alloc(
 ) -> None:
     (value,) = op.results
     metadata = _allocated_as(value, returns.get(value, []))
-    if op.attributes["owner"].value == "caller":
+    if host.Alloc.owner.of(op) == "caller":
         root = Root(False, layout.first_base + list(returns).index(value))
         _add_base(layout, value, root)
         layout.returned[value] = ReturnedBase("caller", metadata, root)
@@ -295,7 +292,7 @@ def _returned_bases(layout: HostLayout) -> dict[Value, list[tuple[Value, Metadat
     """Base that the program makes → the results stored in the base, each with its offset in bytes."""
     found: dict[Value, list[tuple[Value, Metadata, Number]]] = {}
     for value, metadata in layout.results():
-        base, offset = base_of(value)
+        base, offset = host.base_of(value)
         if not isinstance(base.owner, ir.Block):
             found.setdefault(base, []).append((value, metadata, offset))
     return found
@@ -315,11 +312,10 @@ def _allocated_as(base: Value, results: Sequence[tuple[Value, Metadata, Number]]
 
 def _as_wanted(metadata: Metadata, attributes: ir.DictAttr) -> Metadata:
     """Metadata with the dtype that a result's attributes name, and their strides if these address the same elements."""
-    dtype = attributes["cuesta.dtype"].value if "cuesta.dtype" in attributes else metadata.dtype
-    strides = metadata.strides
-    if "cuesta.strides" in attributes:
-        wanted = tuple(numbers(attributes["cuesta.strides"]))
+    dtype = DTYPE.find_in(attributes) or metadata.dtype
+    strides, wanted = metadata.strides, STRIDES.find_in(attributes)
+    if wanted is not None:
         places = zip(metadata.sizes, strides, wanted, strict=True)
         if 0 in metadata.sizes or all(size == 1 or a == b for size, a, b in places):
-            strides = wanted
+            strides = tuple(wanted)
     return Metadata(metadata.sizes, strides, dtype)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from cuesta._mlir import ir
+from cuesta.dialects.upstream_fields import FUNCTION_TYPE, LINKAGE, SYM_NAME
 from cuesta.lowering.host_to_llvm.engine import make_object
 from cuesta.lowering.host_to_llvm.launch_step import PACKED
 from cuesta.lowering.host_to_llvm.parts import Part, parts_of
@@ -62,12 +63,12 @@ def _stand_in_for_declarations(module: ir.Module) -> None:
         op = view.operation
         if op.name != "llvm.func" or len(op.regions[0].blocks):
             continue
-        if op.attributes["sym_name"].value.startswith(PACKED):
+        if SYM_NAME.of(op).startswith(PACKED):
             continue  # the JIT writes it
-        block = op.regions[0].blocks.append(*_parameters(str(op.attributes["function_type"])))
+        block = op.regions[0].blocks.append(*_parameters(str(FUNCTION_TYPE.of(op))))
         with ir.InsertionPoint(block):
             ir.Operation.create("llvm.unreachable")
-        op.attributes["linkage"] = weak
+        LINKAGE.put(op, weak)
 
 
 def _parameters(function_type: str) -> list[ir.Type]:

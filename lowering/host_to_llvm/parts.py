@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from cuesta._mlir import ir
+from cuesta.dialects.upstream_fields import FUNCTION_TYPE, LINKAGE, PASSTHROUGH, SYM_NAME
 from cuesta.lowering.host_to_llvm.launch_step import PACKED
 
 #: One more part is made for each so many characters of text: 0.15 s of LLVM's work; a part costs 0.01 s to start.
@@ -74,14 +75,13 @@ def _symbols(module: ir.Module) -> dict[str, _Symbol]:
     for view in module.body.operations:
         op = view.operation
         text = op.get_asm(enable_debug_info=False, use_local_scope=True)
-        attributes = op.attributes
-        name = attributes["sym_name"].value
+        name = SYM_NAME.of(op)
         found[name] = _Symbol(
             text,
             frozenset(_NAMED.findall(text)),
-            str(attributes["function_type"]) if op.name == "llvm.func" else "",
-            "weak" in str(attributes["linkage"]) or name.startswith(PACKED),
-            '"optnone"' not in str(attributes["passthrough"]) if "passthrough" in attributes else True,
+            str(FUNCTION_TYPE.of(op)) if op.name == "llvm.func" else "",
+            "weak" in str(LINKAGE.of(op)) or name.startswith(PACKED),
+            '"optnone"' not in str(PASSTHROUGH.find(op)),
         )
     return found
 

@@ -20,16 +20,17 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 
-from cuesta._mlir import arith, func, ir, scf
-from cuesta.dialects import walk
+from cuesta._mlir import arith, func, ir, memref, scf
+from cuesta.dialects import kernel_fields, made_by, walk
 from cuesta.dialects.kernel_module import REST, TILES, kernel_modules, sized
 from cuesta.dialects.types import index_value
+from cuesta.dialects.upstream_fields import SYM_NAME, constant_of
 from cuesta.passes.infra.registry import Pass, register_pass
 
 
 def is_cut(function: func.FuncOp) -> bool:
     """Whether a kernel's tiles have sizes that are not constant: sizes are symbolic, or the last tiles are smaller."""
-    views = (op for op in walk(function.operation) if op.name == "memref.subview")
+    views = (op for op in walk(function.operation) if op.name == memref.SubViewOp.OPERATION_NAME)
     return sized(function) or any(not view.results[0].type.has_static_shape for view in views)
 
 
@@ -55,9 +56,9 @@ def _split(function: func.FuncOp) -> None:
     name = function.name.value.removesuffix(TILES) + REST
     with ir.InsertionPoint(function), function.location:
         rest = function.operation.clone()
-    rest.attributes["sym_name"] = ir.StringAttr.get(name)
-    for shared in ("cuesta.tiles", "cuesta.work"):
-        del rest.attributes[shared]
+    SYM_NAME.put(rest, name)
+    for shared in (kernel_fields.TILES, kernel_fields.WORK):
+        shared.drop(rest)
     widths = _widths(loop)
     given = list(entry.arguments)[:-2]
     ops = [op.operation for op in loop.body.operations]
@@ -105,25 +106,23 @@ def _widths(loop: scf.ForOp) -> dict[ir.Value, int]:
     found = {}
     for view in loop.body.operations:
         op = view.operation
-        if op.name != "arith.minsi" or not any(_bounds_a_loop(use) for use in op.results[0].uses):
+        if op.name != arith.MinSIOp.OPERATION_NAME or not any(_bounds_a_loop(use) for use in op.results[0].uses):
             continue
-        left, constant = (operand.owner for operand in op.operands)
-        if isinstance(left, ir.Block) or isinstance(constant, ir.Block):
-            continue
-        if left.name == "arith.subi" and constant.name == "arith.constant":
-            found[op.results[0]] = ir.IntegerAttr(constant.attributes["value"]).value
+        left, width = op.operands
+        if made_by(left, arith.SubIOp) is not None and (number := constant_of(width)) is not None:
+            found[op.results[0]] = int(number)
     return found
 
 
 def _bounds_a_loop(use: ir.OpOperand) -> bool:
-    return bool(use.owner.operation.name == "scf.for" and use.operand_number == 1)
+    return bool(use.owner.operation.name == scf.ForOp.OPERATION_NAME and use.operand_number == 1)
 
 
 def _replace(region: ir.Region, numbers: Mapping[ir.Value, ir.Value]) -> None:
     for block in region.blocks:
         for inner in block.operations:
             for op in (inner.operation, *walk(inner.operation)):
-                if op.name == "memref.subview":
+                if op.name == memref.SubViewOp.OPERATION_NAME:
                     continue  # no loop needs it, and upstream's verifier refuses some rank-reducing subviews
                 for i, operand in enumerate(op.operands):
                     if operand in numbers:

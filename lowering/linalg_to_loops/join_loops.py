@@ -15,7 +15,7 @@ import math
 from collections.abc import Collection, Iterator, Sequence
 from typing import TypeAlias
 
-from cuesta._mlir import func, ir
+from cuesta._mlir import affine, func, ir, memref, scf
 from cuesta.dialects import walk
 from cuesta.dialects.kernel_module import kernel_modules
 from cuesta.dialects.types import memref_shape
@@ -26,9 +26,9 @@ Value: TypeAlias = ir.Value
 
 #: The most elements per row of a narrow column: a cache line of f32.
 _NARROW = 16
-_LOOP, _STORE = "affine.for", "affine.store"
+_LOOP, _STORE = affine.AffineForOp.OPERATION_NAME, affine.AffineStoreOp.OPERATION_NAME
 #: Ops that do not change buffers.
-_LEAVE = (*VIEWS, "affine.load", "memref.load", "memref.dim")
+_LEAVE = (*VIEWS, *(op.OPERATION_NAME for op in (affine.AffineLoadOp, memref.LoadOp, memref.DimOp)))
 _BOUNDS = ("lowerBoundMap", "upperBoundMap", "step")
 
 
@@ -46,7 +46,7 @@ class JoinLoops(Pass):
 
 def _join(function: ir.Operation) -> None:
     blocks = [block for region in function.regions for block in region.blocks]
-    blocks += [op.regions[0].blocks[0] for op in walk(function) if op.name == "scf.for"]
+    blocks += [op.regions[0].blocks[0] for op in walk(function) if op.name == scf.ForOp.OPERATION_NAME]
     for block in blocks:
         ops = [op.operation for op in block.operations]
         loops = [op for op in ops if op.name == _LOOP]

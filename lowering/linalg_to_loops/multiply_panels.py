@@ -19,13 +19,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TypeAlias
 
-from cuesta._mlir import func, ir, linalg, memref
+from cuesta._mlir import arith, func, ir, linalg, memref
 from cuesta.dialects import walk
-from cuesta.dialects.affine_maps import dims_of, projection
-from cuesta.dialects.fields import ints
+from cuesta.dialects.affine_maps import operand_dims, projection
+from cuesta.dialects.kernel_fields import CLASSES
 from cuesta.dialects.kernel_module import body_ops, kernel_modules
 from cuesta.dialects.product import TILE, Panels, roles_of
 from cuesta.dialects.types import memref_shape
+from cuesta.dialects.upstream_fields import ITERATOR_TYPES, PARALLEL, constant_of
 from cuesta.lowering.linalg_to_loops.panel import Matrix, Panel, Product, rows_in_memory, vectors_of
 from cuesta.lowering.linalg_to_loops.vector_loops import LANES, Extent, blocks, equal_blocks
 from cuesta.passes.infra.registry import Pass, register_pass
@@ -33,7 +34,10 @@ from cuesta.passes.infra.registry import Pass, register_pass
 Value: TypeAlias = ir.Value
 
 #: Ops that may stand between the fill with zeros and the product, because they do not access the sums.
-_BETWEEN = ("memref.subview", "memref.alloca", "linalg.fill", "arith.constant", "arith.addi", "arith.muli")
+_BETWEEN = {
+    op.OPERATION_NAME
+    for op in (memref.SubViewOp, memref.AllocaOp, linalg.FillOp, arith.ConstantOp, arith.AddIOp, arith.MulIOp)
+}
 
 
 @register_pass("multiply-panels")
@@ -49,7 +53,7 @@ class MultiplyPanels(Pass):
 
 
 def _multiply(function: func.FuncOp) -> None:
-    generics = [op for op in walk(function.operation) if op.name == "linalg.generic"]
+    generics = [op for op in walk(function.operation) if op.name == linalg.GenericOp.OPERATION_NAME]
     for op in generics:
         if TILE.is_on(op) and _is_plain(op):
             fill = _zeros_before(op)
@@ -64,12 +68,12 @@ def _is_plain(op: ir.Operation) -> bool:
     """Whether a generic is a plain matrix product: factors in f32, or in f16 that it widens to f32, and sums in f32."""
     *factors, result = (str(ir.MemRefType(v.type).element_type) for v in op.operands)
     names = [inner.name for inner in body_ops(op)]
-    matrices = all(len(dims_of(m.value)) == 2 for m in op.attributes["indexing_maps"])
-    widened = ["arith.extf"] * factors.count("f16")
+    matrices = all(len(dims) == 2 for dims in operand_dims(op))
+    steps = (*[arith.ExtFOp] * factors.count("f16"), arith.MulFOp, arith.AddFOp, linalg.YieldOp)
     return (
         {*factors} <= {"f32", "f16"}
         and result == "f32"
-        and names == [*widened, "arith.mulf", "arith.addf", "linalg.yield"]
+        and names == [step.OPERATION_NAME for step in steps]
         and matrices
     )
 
@@ -79,10 +83,8 @@ def _zeros_before(op: ir.Operation) -> ir.Operation | None:
     added."""
     ops = [other.operation for other in op.operation.block.operations]
     for other in reversed(ops[: ops.index(op.operation)]):
-        if other.name == "linalg.fill" and other.operands[1] == op.operands[-1]:
-            number = other.operands[0].owner
-            is_zero = number.name == "arith.constant" and ir.FloatAttr(number.attributes["value"]).value == 0
-            return other if is_zero else None
+        if other.name == linalg.FillOp.OPERATION_NAME and other.operands[1] == op.operands[-1]:
+            return other if constant_of(other.operands[0]) == 0 else None
         if other.name not in _BETWEEN:
             return None
     return None
@@ -93,7 +95,7 @@ def _product_of(op: ir.Operation, entry: ir.Block, fresh: bool) -> Product:
     for the whole call."""
     at_m, at_n, at_k = _loops_of(op)
     tile = Panels.parse(TILE.of(op))
-    maps = [dims_of(m.value) for m in op.attributes["indexing_maps"]]
+    maps = operand_dims(op)
     loops = ((at_m, at_k), (at_k, at_n), (at_m, at_n))
     a, b, c = (
         Matrix(buffer, (dims.index(first), dims.index(second)))
@@ -111,11 +113,8 @@ def _product_of(op: ir.Operation, entry: ir.Block, fresh: bool) -> Product:
 
 def _loops_of(op: ir.Operation) -> list[int]:
     """The loops over M, N and K, in this order. `cuesta.classes`, if the op has it, maps roles to loops."""
-    roles = roles_of(op)
-    if "cuesta.classes" not in op.attributes:
-        return list(roles)
-    classes = ints(op.attributes["cuesta.classes"])
-    return [classes.index(c) for c in roles]
+    roles, classes = roles_of(op), CLASSES.find(op)
+    return list(roles) if classes is None else [classes.index(c) for c in roles]
 
 
 def _write(product: Product) -> None:
@@ -171,8 +170,7 @@ def _own_sums(product: Product) -> Value:
 def _copy(source: Matrix, target: Matrix) -> None:
     """Copies a matrix into another, whose dims may be in another order."""
     maps = ir.ArrayAttr.get([projection(2, [x.order.index(d) for d in range(2)]) for x in (source, target)])
-    kinds = ir.ArrayAttr.get([ir.Attribute.parse("#linalg.iterator_type<parallel>")] * 2)
-    op = linalg.GenericOp([], [source.buffer], [target.buffer], maps, kinds)
+    op = linalg.GenericOp([], [source.buffer], [target.buffer], maps, ITERATOR_TYPES.write([PARALLEL] * 2))
     block = op.regions[0].blocks.append(ir.F32Type.get(), ir.F32Type.get())
     with ir.InsertionPoint(block):
         linalg.YieldOp([block.arguments[0]])

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from cuesta._mlir import arith, ir, memref, scf, vector
+from cuesta.dialects import made_by
 from cuesta.dialects.product import Panels
 from cuesta.dialects.types import index_value, memref_shape
+from cuesta.dialects.upstream_fields import STATIC_OFFSETS, STATIC_SIZES
 from cuesta.lowering.linalg_to_loops.transposed import transposed
 from cuesta.lowering.linalg_to_loops.vector_loops import (
     LANES,
@@ -243,8 +245,8 @@ class Panel:
         the row k of this panel that are being multiplied."""
         b, m, tile = self.product.b, self.product.m, self.product.tile
         count = -(-(m if isinstance(m, int) else tile.m) // tile.rows)
-        view = b.buffer.owner
-        if isinstance(view, ir.Block) or view.name != "memref.subview":
+        view = made_by(b.buffer, memref.SubViewOp)
+        if view is None:
             return _nothing
         source, starts = view.operands[0], _starts(view)
         if self.product.memory is None:
@@ -346,7 +348,7 @@ def rows_in_memory(depth: int, width: int) -> int:
 
 def _starts(view: ir.Operation) -> list[Value]:
     """The offset of a subview along each dim of its source."""
-    static = list(ir.DenseI64ArrayAttr(view.attributes["static_offsets"]))
+    static = STATIC_OFFSETS.of(view)
     dynamic = iter(list(view.operands)[1:])
     marker = ir.ShapedType.get_dynamic_stride_or_offset()
     return [next(dynamic) if offset == marker else index_value(offset) for offset in static]
@@ -357,7 +359,7 @@ def _kept_dims(view: ir.Operation) -> list[int]:
 
     If dims of size 1 are kept too, any choice of them gives the same elements; the last ones are taken.
     """
-    sizes = list(ir.DenseI64ArrayAttr(view.attributes["static_sizes"]))
+    sizes = STATIC_SIZES.of(view)
     wanted = list(view.results[0].type.shape)
     kept: list[int] = []
     for dim in reversed(range(len(sizes))):

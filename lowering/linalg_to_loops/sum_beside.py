@@ -14,12 +14,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from cuesta._mlir import func, ir, memref
+from cuesta._mlir import func, ir, linalg, memref
 from cuesta.dialects import walk
-from cuesta.dialects.affine_maps import dims_of
+from cuesta.dialects.affine_maps import operand_dims
 from cuesta.dialects.kernel_module import kernel_modules
 from cuesta.dialects.named_linalg import copy
 from cuesta.dialects.types import memref_shape
+from cuesta.dialects.upstream_fields import ITERATOR_TYPES, REDUCTION
 from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.sizes import estimate
 
@@ -44,12 +45,11 @@ class SumBeside(Pass):
 
 def _lies_apart(op: ir.Operation) -> bool:
     """Whether an op is a reduction that reads contiguous elements along the last dim of its strided result."""
-    if op.name != "linalg.generic" or len(op.operands) < 2:
+    if op.name != linalg.GenericOp.OPERATION_NAME or len(op.operands) < 2:
         return False
-    kinds = [str(kind) for kind in op.attributes["iterator_types"]]
-    maps = [dims_of(m.value) for m in op.attributes["indexing_maps"]]
+    maps = operand_dims(op)
     own, result = maps[-1], op.operands[-1]
-    if len(list(op.results)) or not own or not any("reduction" in kind for kind in kinds):
+    if len(list(op.results)) or not own or REDUCTION not in ITERATOR_TYPES.of(op):
         return False
     # In a kernel a symbolic size is `?`, whose marker `memref_shape` takes for a number. So check for `?` first.
     if not ir.MemRefType(result.type).has_static_shape:

@@ -20,12 +20,20 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from cuesta._mlir import arith, func, ir, linalg, memref, scf
-from cuesta.dialects import walk
-from cuesta.dialects.affine_maps import dims_of, projection
+from cuesta.dialects import made_by, walk
+from cuesta.dialects.affine_maps import operand_dims, projection
 from cuesta.dialects.clones import clone_op
 from cuesta.dialects.kernel_module import body_ops, kernel_modules, sized
 from cuesta.dialects.named_linalg import fill_buffer
 from cuesta.dialects.types import index_value
+from cuesta.dialects.upstream_fields import (
+    INDEX_DIM,
+    INDEXING_MAPS,
+    ITERATOR_TYPES,
+    PARALLEL,
+    REDUCTION,
+    constant_of,
+)
 from cuesta.lowering.linalg_to_loops.vector_loops import LANES, Extent, value_of
 from cuesta.passes.infra.registry import Pass, register_pass
 
@@ -56,13 +64,13 @@ class SumBoxes(Pass):
         limits = _limits(op.operands[-1])
         if limits is None:
             return
-        kinds = ["reduction" in str(kind) for kind in op.attributes["iterator_types"]]
-        along = kinds[-1]  # the sum runs along vectors: each lane adds up a share of the numbers
+        kinds = ITERATOR_TYPES.of(op)
+        along = kinds[-1] == REDUCTION  # the sum runs along vectors: each lane adds up a share of the numbers
         most = self.longest * (LANES if along else 1)
         with ir.InsertionPoint.at_block_begin(entry), op.location:
             part = memref.AllocaOp(ir.MemRefType.get(limits, ir.F32Type.get()), [], [], alignment=64).result
         with ir.InsertionPoint(op), op.location:
-            sizes = {d: _extent(*_walked(op, d)) for d, reduced in enumerate(kinds) if reduced}
+            sizes = {d: _extent(*_walked(op, d)) for d, kind in enumerate(kinds) if kind == REDUCTION}
             boxes = functools.partial(_in_boxes, sizes, most, functools.partial(_sum_box, op, part))
             if not along:
                 boxes()
@@ -80,25 +88,23 @@ class SumBoxes(Pass):
 
 def _sums(op: ir.Operation) -> bool:
     """Whether an op adds up f32 along a dim of symbolic size."""
-    if op.name != "linalg.generic" or len(op.results) or not op.operands:
+    if op.name != linalg.GenericOp.OPERATION_NAME or len(op.results) or not op.operands:
         return False
     block = op.regions[0].blocks[0]
     out = block.arguments[len(block.arguments) - 1]
     (*_, end) = block.operations
     if len(end.operands) != 1 or not isinstance(out.type, ir.F32Type):
         return False
-    total = end.operands[0].owner
-    adds = not isinstance(total, ir.Block) and total.name == "arith.addf" and out in list(total.operands)
-    if not adds or sum(1 for _ in out.uses) != 1:
+    total = made_by(end.operands[0], arith.AddFOp)
+    if total is None or out not in list(total.operands) or sum(1 for _ in out.uses) != 1:
         return False
-    reduced = [d for d, kind in enumerate(op.attributes["iterator_types"]) if "reduction" in str(kind)]
+    reduced = [d for d, kind in enumerate(ITERATOR_TYPES.of(op)) if kind == REDUCTION]
     return any(_is_told(*_walked(op, d)) for d in reduced)
 
 
 def _walked(op: ir.Operation, loop: int) -> tuple[Value, int]:
     """An operand that a loop walks, and the operand's dim of that loop: a dim of constant size if there is one."""
-    maps = (dims_of(m.value) for m in op.attributes["indexing_maps"])
-    found = [(v, dims.index(loop)) for v, dims in zip(op.operands, maps, strict=True) if loop in dims]
+    found = [(v, dims.index(loop)) for v, dims in zip(op.operands, operand_dims(op), strict=True) if loop in dims]
     return min(found, key=lambda place: _is_told(*place))
 
 
@@ -110,9 +116,9 @@ def _is_told(value: Value, at: int) -> bool:
 def _limits(result: Value) -> list[int] | None:
     """The largest sizes of a tile of sums; None if they are unknown or too large."""
     shape = list(ir.MemRefType(result.type).shape)
-    view = result.owner
     if _DYNAMIC in shape:
-        if isinstance(view, ir.Block) or view.name != "memref.subview":
+        view = made_by(result, memref.SubViewOp)
+        if view is None:
             return None
         widths = iter([_width(size) for size in view.opview.sizes])
         shape = [next(widths) if n == _DYNAMIC else n for n in shape]
@@ -121,12 +127,9 @@ def _limits(result: Value) -> list[int] | None:
 
 def _width(size: Value) -> int:
     """The constant T of min(size - start, T), tiling's size of a partial tile; more than `_MOST` for other values."""
-    op = size.owner
-    if not isinstance(op, ir.Block) and op.name == "arith.minsi":
-        for operand in op.operands:
-            if not isinstance(operand.owner, ir.Block) and operand.owner.name == "arith.constant":
-                return int(ir.IntegerAttr(operand.owner.attributes["value"]).value)
-    return _MOST + 1
+    op = made_by(size, arith.MinSIOp)
+    found = [] if op is None else [int(n) for operand in op.operands if (n := constant_of(operand)) is not None]
+    return found[0] if found else _MOST + 1
 
 
 def _steps(sizes: Mapping[int, Extent], most: int) -> dict[int, Value]:
@@ -162,7 +165,7 @@ def _in_boxes(sizes: Mapping[int, Extent], most: int, body: Callable[[dict[int, 
 def _sum_box(op: ir.Operation, memory: Value, box: Mapping[int, tuple[Value, Value]]) -> None:
     """Computes a box's sums in `memory` and adds them to the result."""
     *inputs, result = op.operands
-    maps = [dims_of(m.value) for m in op.attributes["indexing_maps"]]
+    maps = operand_dims(op)
     whole = [_extent(result, at) for at in range(len(maps[-1]))]
     part = _view(memory, [(index_value(0), n) for n in whole]) if any(not isinstance(n, int) for n in whole) else memory
     fill_buffer(arith.constant(ir.F32Type.get(), 0.0), part)
@@ -170,15 +173,16 @@ def _sum_box(op: ir.Operation, memory: Value, box: Mapping[int, tuple[Value, Val
     for value, dims in zip(inputs, maps, strict=False):
         places = [box.get(d, (index_value(0), _extent(value, at))) for at, d in enumerate(dims)]
         views.append(_view(value, places) if any(d in box for d in dims) else value)
-    made = linalg.GenericOp([], views, [part], op.attributes["indexing_maps"], op.attributes["iterator_types"])
+    loops = (op.attributes[field.name] for field in (INDEXING_MAPS, ITERATOR_TYPES))
+    made = linalg.GenericOp([], views, [part], *loops)
     old = op.regions[0].blocks[0]
     block = made.regions[0].blocks.append(*[a.type for a in old.arguments])
     mapping = dict(zip(old.arguments, block.arguments, strict=True))
     with ir.InsertionPoint(block):
         for inner in body_ops(op):
             clone_op(inner, mapping)
-            if inner.name == "linalg.index" and inner.attributes["dim"].value in box:
-                start, _ = box[inner.attributes["dim"].value]
+            if inner.name == linalg.IndexOp.OPERATION_NAME and INDEX_DIM.of(inner) in box:
+                start, _ = box[INDEX_DIM.of(inner)]
                 mapping[inner.results[0]] = arith.addi(mapping[inner.results[0]], start)
     _add(part, result)
 
@@ -207,8 +211,7 @@ def _add(part: Value, result: Value) -> None:
     """Adds a buffer to another of the same sizes."""
     rank = ir.MemRefType(result.type).rank
     maps = ir.ArrayAttr.get([projection(rank, range(rank))] * 2)
-    kinds = ir.ArrayAttr.get([ir.Attribute.parse("#linalg.iterator_type<parallel>")] * rank)
-    made = linalg.GenericOp([], [part], [result], maps, kinds)
+    made = linalg.GenericOp([], [part], [result], maps, ITERATOR_TYPES.write([PARALLEL] * rank))
     block = made.regions[0].blocks.append(ir.F32Type.get(), ir.F32Type.get())
     with ir.InsertionPoint(block):
         linalg.YieldOp([arith.addf(*block.arguments)])

@@ -17,10 +17,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from cuesta._mlir import arith, ir, memref, scf, vector
+from cuesta._mlir import arith, ir, linalg, memref, scf, vector
 from cuesta.dialects import walk
 from cuesta.dialects.kernel_module import kernel_modules
 from cuesta.dialects.types import index_value, memref_shape
+from cuesta.dialects.upstream_fields import PERMUTATION
 from cuesta.lowering.linalg_to_loops.transposed import transposed
 from cuesta.passes.infra.registry import Pass, register_pass
 
@@ -37,7 +38,7 @@ class TransposeTiles(Pass):
     def run(self, module: ir.Module) -> None:
         with module.context:
             for nested in kernel_modules(module):
-                for op in [o for o in walk(nested.operation) if o.name == "linalg.transpose"]:
+                for op in [o for o in walk(nested.operation) if o.name == linalg.TransposeOp.OPERATION_NAME]:
                     with ir.InsertionPoint(op), op.location:
                         _expand(op)
 
@@ -47,7 +48,7 @@ def _expand(op: ir.Operation) -> None:
     source, target = op.operands
     if not fits(source) or not fits(target):
         return
-    found = _Transposition.of(source, target, list(op.attributes["permutation"]))
+    found = _Transposition.of(source, target, PERMUTATION.of(op))
     found.squares.replace([op], found.square)
 
 
@@ -63,7 +64,7 @@ def fits(buffer: Value) -> bool:
 def _is_memory(buffer: Value) -> bool:
     """Whether a buffer is a view of an argument of the kernel."""
     while not isinstance(buffer.owner, ir.Block):
-        if buffer.owner.name != "memref.subview":
+        if buffer.owner.name != memref.SubViewOp.OPERATION_NAME:
             return False
         buffer = buffer.owner.operands[0]
     return True

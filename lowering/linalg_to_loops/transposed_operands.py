@@ -19,11 +19,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from cuesta._mlir import arith, ir, memref, vector
-from cuesta.dialects import walk
-from cuesta.dialects.affine_maps import dims_of
+from cuesta._mlir import arith, ir, linalg, math, memref, vector
+from cuesta.dialects import made_by, walk
+from cuesta.dialects.affine_maps import operand_dims
 from cuesta.dialects.kernel_module import body_ops, kernel_modules
 from cuesta.dialects.types import index_value
+from cuesta.dialects.upstream_fields import ITERATOR_TYPES, PERMUTATION, REDUCTION
 from cuesta.lowering.linalg_to_loops.transpose_tiles import Squares, fits, lanes_of, put
 from cuesta.lowering.linalg_to_loops.transposed import transposed
 from cuesta.lowering.linalg_to_loops.views import memory_of
@@ -38,12 +39,10 @@ _FLOATS = "addf subf mulf divf negf maximumf minimumf maxnumf minnumf cmpf"
 _INTEGERS = "addi subi muli andi ori xori shli shrui shrsi cmpi minsi maxsi minui maxui"
 _OTHERS = "select constant extf truncf extsi extui trunci sitofp uitofp bitcast"
 _SAME = {f"arith.{name}" for name in f"{_FLOATS} {_INTEGERS} {_OTHERS}".split()} | {
-    "math.absf",
-    "math.sqrt",
-    "math.fma",
+    op.OPERATION_NAME for op in (math.AbsFOp, math.SqrtOp, math.FmaOp)
 }
 #: Ops that may stand between transpose and consumer, because they do not change the memory that either uses.
-_LEAVE = ("memref.subview", "memref.alloca", "memref.dim", "linalg.transpose")
+_LEAVE = {op.OPERATION_NAME for op in (memref.SubViewOp, memref.AllocaOp, memref.DimOp, linalg.TransposeOp)}
 
 
 @register_pass("transposed-operands")
@@ -53,7 +52,7 @@ class TransposedOperands(Pass):
     def run(self, module: ir.Module) -> None:
         with module.context:
             for nested in kernel_modules(module):
-                for op in [o for o in walk(nested.operation) if o.name == "linalg.generic"]:
+                for op in [o for o in walk(nested.operation) if o.name == linalg.GenericOp.OPERATION_NAME]:
                     found = _Consumer.of(op)
                     if found is not None:
                         with ir.InsertionPoint(op), op.location:
@@ -72,12 +71,12 @@ class _Consumer:
     @staticmethod
     def of(op: ir.Operation) -> _Consumer | None:
         """The consumer for a generic; None if squares in registers do not apply."""
-        if any("parallel" not in str(kind) for kind in op.attributes["iterator_types"]) or op.results:
+        if REDUCTION in ITERATOR_TYPES.of(op) or op.results:
             return None
         found = {i: t for i, v in enumerate(op.operands) if (t := _transpose_of(v, op)) is not None}
         if not found or not _is_short(op, len(_outputs(op))):
             return None
-        orders = {tuple(t.attributes["permutation"]) for t in found.values()}
+        orders = {tuple(PERMUTATION.of(t)) for t in found.values()}
         shapes = {tuple(op.operands[i].type.shape) for i in found}
         lanes = {lanes_of(t.operands[0]) for t in found.values()}
         if len(orders) != 1 or len(shapes) != 1 or len(lanes) != 1:
@@ -92,8 +91,8 @@ class _Consumer:
     def _is_possible(self) -> bool:
         """Whether vectors are contiguous in memory, a square fits into the tile, and overlapping squares do not read
         their own results."""
-        loops = tuple(range(len(self.op.attributes["iterator_types"])))
-        maps = _maps(self.op)
+        loops = tuple(range(len(ITERATOR_TYPES.of(self.op))))
+        maps = operand_dims(self.op)
         sizes = [self.squares.whole.type.shape[d] for d in self.squares.across]
         lanes = self.squares.lanes
         dynamic = ir.ShapedType.get_dynamic_size()
@@ -123,7 +122,7 @@ class _Consumer:
         """Computes the square that begins at `place`. Each of its rows in the result is a vector."""
         j, _ = self.squares.across
         outputs = _outputs(self.op)
-        written = list(zip(outputs, _maps(self.op)[-len(outputs) :], strict=True))
+        written = list(zip(outputs, operand_dims(self.op)[-len(outputs) :], strict=True))
         read = {i: self._square(t, place, rows) for i, t in self.transposes.items()}
         places = [put(place, {j: arith.addi(place[j], index_value(row))}) for row in range(columns)]
         results = [self._row(at, {i: square[row] for i, square in read.items()}) for row, at in enumerate(places)]
@@ -134,7 +133,7 @@ class _Consumer:
     def _square(self, transpose: ir.Operation, place: list[Value], rows: int) -> list[Value]:
         _, i = self.squares.across
         source = transpose.operands[0]
-        order = list(transpose.attributes["permutation"])
+        order = PERMUTATION.of(transpose)
         lines = []
         for r in range(rows):
             there = put(place, {i: arith.addi(place[i], index_value(r))})
@@ -145,7 +144,7 @@ class _Consumer:
     def _row(self, at: list[Value], known: dict[int, Value]) -> list[Value]:
         """Computes the generic's body on vectors. `known` has the vectors of transposed operands by number."""
         block = self.op.regions[0].blocks[0]
-        outputs, maps = _outputs(self.op), _maps(self.op)
+        outputs, maps = _outputs(self.op), operand_dims(self.op)
         values: dict[Value, Value] = {}
         for i, (v, dims) in enumerate(zip(list(self.op.operands)[: -len(outputs)], maps, strict=False)):
             values[block.arguments[i]] = known[i] if i in known else self._load(v, [at[d] for d in dims], dims)
@@ -156,7 +155,7 @@ class _Consumer:
 
     def _copy(self, op: ir.Operation, values: dict[Value, Value]) -> None:
         """Copies an op of the body, with vectors in place of scalars."""
-        if op.name == "arith.constant":
+        if op.name == arith.ConstantOp.OPERATION_NAME:
             values[op.results[0]] = vector.broadcast(self._vector(op.results[0].type), op.clone().operation.results[0])
             return
         copy = ir.Operation.create(
@@ -188,10 +187,6 @@ def _outputs(op: ir.Operation) -> list[Value]:
     return list(op.operands)[-count:]
 
 
-def _maps(op: ir.Operation) -> list[tuple[int, ...]]:
-    return [dims_of(m.value) for m in op.attributes["indexing_maps"]]
-
-
 def _is_short(op: ir.Operation, outputs: int) -> bool:
     """Whether a body has few ops, all of which work the same on vectors, and never reads the outputs' old values."""
     *ops, _ = body_ops(op)
@@ -219,11 +214,11 @@ def _transpose_of(value: Value, reader: ir.Operation) -> ir.Operation | None:
     if not isinstance(value.type, ir.MemRefType) or isinstance(value.owner, ir.Block) or not fits(value):
         return None
     memory = memory_of(value)
-    if isinstance(memory.owner, ir.Block) or memory.owner.name != "memref.alloca":
+    if made_by(memory, memref.AllocaOp) is None:
         return None
     users = list(_users(memory))
     writers = [op for op in users if op != reader]
-    if len(writers) != 1 or writers[0].name != "linalg.transpose" or writers[0].operands[1] != value:
+    if len(writers) != 1 or writers[0].name != linalg.TransposeOp.OPERATION_NAME or writers[0].operands[1] != value:
         return None
     if list(reader.operands).count(value) != 1 or writers[0].operation.block != reader.operation.block:
         return None
@@ -237,7 +232,7 @@ def _users(memory: Value) -> Iterator[ir.Operation]:
     """The ops that use a buffer or a subview of it."""
     for use in memory.uses:
         op = use.owner.operation
-        if op.name == "memref.subview":
+        if op.name == memref.SubViewOp.OPERATION_NAME:
             yield from _users(op.results[0])
         else:
             yield op

@@ -16,8 +16,10 @@ pass. Most sizes are multiples of a vector.
 from __future__ import annotations
 
 from cuesta._mlir import arith, func, ir, scf
+from cuesta.dialects import kernel_fields, made_by
 from cuesta.dialects.kernel_module import ALIGNED, REST, TILES, kernel_modules, sized
 from cuesta.dialects.types import index_value
+from cuesta.dialects.upstream_fields import SYM_NAME, constant_of
 from cuesta.passes.infra.registry import Pass, register_pass
 
 #: f32 elements of the widest vector.
@@ -43,10 +45,9 @@ def _add_version(function: func.FuncOp) -> None:
         return
     with ir.InsertionPoint(function), ir.Location.unknown():
         aligned = function.operation.clone()
-    aligned.attributes["sym_name"] = ir.StringAttr.get(name.removesuffix(TILES) + ALIGNED)
-    for shared in ("cuesta.tiles", "cuesta.work"):
-        if shared in aligned.attributes:
-            del aligned.attributes[shared]
+    SYM_NAME.put(aligned, name.removesuffix(TILES) + ALIGNED)
+    for shared in (kernel_fields.TILES, kernel_fields.WORK):
+        shared.drop(aligned)
     _align(aligned, bounds)
     _choose(function, aligned, bounds)
 
@@ -62,21 +63,17 @@ def _size(bound: ir.Value, function: func.FuncOp) -> int | None:
     if isinstance(bound.owner, ir.Block):
         is_own = bound.owner == function.regions[0].blocks[0]
         return ir.BlockArgument(bound).arg_number if is_own else None
-    if bound.owner.name != "arith.minsi" or (width := _constant(bound.owner.operands[1])) is None or width % LANES:
+    smaller = made_by(bound, arith.MinSIOp)
+    if smaller is None or (width := constant_of(smaller.operands[1])) is None or width % LANES:
         return None
-    left = bound.owner.operands[0]
-    if isinstance(left.owner, ir.Block) or left.owner.name != "arith.subi":
+    left = made_by(smaller.operands[0], arith.SubIOp)
+    if left is None:
         return None
-    size, start = left.owner.operands
-    if not isinstance(size.owner, ir.Block) or isinstance(start.owner, ir.Block) or start.owner.name != "arith.muli":
+    size, start = left.operands
+    product = made_by(start, arith.MulIOp)
+    if not isinstance(size.owner, ir.Block) or product is None:
         return None
-    return _size(size, function) if width in {_constant(operand) for operand in start.owner.operands} else None
-
-
-def _constant(value: ir.Value) -> int | None:
-    if isinstance(value.owner, ir.Block) or value.owner.name != "arith.constant":
-        return None
-    return ir.IntegerAttr(value.owner.attributes["value"]).value
+    return _size(size, function) if width in map(constant_of, product.operands) else None
 
 
 def _innermost(op: ir.Operation) -> list[ir.Operation]:
@@ -86,7 +83,7 @@ def _innermost(op: ir.Operation) -> list[ir.Operation]:
         for block in region.blocks:
             for inner in block.operations:
                 below = _innermost(inner.operation)
-                is_leaf = inner.operation.name == "scf.for" and not below
+                is_leaf = inner.operation.name == scf.ForOp.OPERATION_NAME and not below
                 found += [inner.operation] if is_leaf else below
     return found
 
@@ -114,7 +111,7 @@ def _choose(function: func.FuncOp, aligned: ir.Operation, sizes: list[int]) -> N
             every = even if every is None else arith.andi(every, even)
         choice = scf.IfOp(every, has_else=True)
         with ir.InsertionPoint(choice.then_block):
-            func.CallOp([], ir.FlatSymbolRefAttr.get(aligned.attributes["sym_name"].value), list(block.arguments))
+            func.CallOp([], ir.FlatSymbolRefAttr.get(SYM_NAME.of(aligned)), list(block.arguments))
             scf.YieldOp([])
         with ir.InsertionPoint(choice.else_block):
             end = scf.YieldOp([])

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from cuesta._mlir import ir
+from cuesta._mlir import ir, memref
 
 #: Ops that make a view of a buffer.
-VIEWS = ("memref.subview", "memref.reinterpret_cast", "memref.cast")
+VIEWS = tuple(op.OPERATION_NAME for op in (memref.SubViewOp, memref.ReinterpretCastOp, memref.CastOp))
 
 
 def memory_of(value: ir.Value) -> ir.Value:

@@ -6,7 +6,9 @@ llvm.func @k__tiles(…)   →   llvm.func @k__tiles(…) attributes {passthroug
 from __future__ import annotations
 
 from cuesta._mlir import ir
-from cuesta.dialects.kernel_module import ALIGNED, LOOP_ANNOTATION, REST, TAIL, TILES, kernel_modules
+from cuesta.dialects.kernel_module import ALIGNED, REST, TAIL, TILES, kernel_modules
+from cuesta.dialects.upstream_fields import PASSTHROUGH, SYM_NAME
+from cuesta.lowering.loops_to_llvm.loop_marks import move_annotation
 from cuesta.passes.infra.registry import Pass, register_pass
 
 #: noinline: the JIT wraps every function, and each wrapper would compile the loops again. no-builtin-memcpy: vectors
@@ -28,16 +30,7 @@ class AnnotateKernels(Pass):
 
 
 def _mark(function: ir.Operation) -> None:
-    if function.attributes["sym_name"].value.endswith((TILES, ALIGNED, REST, TAIL)):
-        function.attributes["passthrough"] = ir.Attribute.parse(_ASKED)
-        _annotate_loops(function)
-
-
-def _annotate_loops(function: ir.Operation) -> None:
-    """Moves loop annotations into the branches' own attribute. Upstream's passes carry them to the branch under another
-    name."""
-    for block in function.regions[0].blocks:
-        branch = block.operations[len(block.operations) - 1].operation
-        if LOOP_ANNOTATION in branch.attributes:
-            branch.attributes["loop_annotation"] = branch.attributes[LOOP_ANNOTATION]
-            del branch.attributes[LOOP_ANNOTATION]
+    if SYM_NAME.of(function).endswith((TILES, ALIGNED, REST, TAIL)):
+        PASSTHROUGH.put(function, ir.Attribute.parse(_ASKED))
+        for block in function.regions[0].blocks:
+            move_annotation(block.operations[len(block.operations) - 1].operation)

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from cuesta._mlir import arith, func, ir, rewrite, vector
 from cuesta.dialects import walk
 from cuesta.dialects.kernel_module import kernel_modules
+from cuesta.dialects.upstream_fields import FUNCTION_TYPE
 from cuesta.passes.infra.registry import Pass, register_pass
 
 _NAN = 0x7FC0
@@ -127,9 +128,9 @@ def _hold_as_integers(function: func.FuncOp) -> None:
                 _truncate_behind(op, result, narrow)
     for op in [function.operation, *walk(function.operation)]:
         _retype(op)
-    kinds = ir.FunctionType(function.attributes["function_type"].value)
+    kinds = FUNCTION_TYPE.of(function)
     retyped = [[_as_integer(kind) for kind in side] for side in (kinds.inputs, kinds.results)]
-    function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(*retyped))
+    FUNCTION_TYPE.put(function, ir.FunctionType.get(*retyped))
 
 
 def _truncate_behind(op: ir.Operation, result: ir.Value, kind: ir.Type) -> None:
@@ -146,14 +147,14 @@ def _retype(op: ir.Operation) -> None:
         for block in region.blocks:
             for argument in block.arguments:
                 argument.set_type(_as_integer(argument.type))
-    if op.name == "arith.constant" and _as_integer(kind := op.results[0].type) != kind:
+    if op.name == arith.ConstantOp.OPERATION_NAME and _as_integer(kind := op.results[0].type) != kind:
         with ir.InsertionPoint(op), op.location:
             op.results[0].replace_all_uses_with(_constant_bits(op.attributes["value"]))
         op.erase()
         return
     for result in op.results:
         result.set_type(_as_integer(result.type))
-    if op.name == "arith.bitcast" and op.operands[0].type == op.results[0].type:
+    if op.name == arith.BitcastOp.OPERATION_NAME and op.operands[0].type == op.results[0].type:
         op.results[0].replace_all_uses_with(op.operands[0])
         op.erase()
 

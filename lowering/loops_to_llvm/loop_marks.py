@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from cuesta._mlir import ir
 from cuesta.dialects import walk
+from cuesta.dialects.kernel_module import LOOP_ANNOTATION
 from cuesta.passes.infra.registry import Pass, register_pass
 
-_MARK, _LLVMS = "llvm.loop_annotation", "loop_annotation"
+#: The attribute of a branch that LLVM reads.
+_BRANCH_ANNOTATION = "loop_annotation"
 
 
 @register_pass("loop-marks")
@@ -18,6 +20,12 @@ class LoopMarks(Pass):
 
     def run(self, module: ir.Module) -> None:
         for op in walk(module.operation):
-            if op.name in ("llvm.br", "llvm.cond_br") and _MARK in op.attributes:
-                op.attributes[_LLVMS] = op.attributes[_MARK]
-                del op.attributes[_MARK]
+            if op.name in ("llvm.br", "llvm.cond_br"):
+                move_annotation(op)
+
+
+def move_annotation(branch: ir.Operation) -> None:
+    """Moves the annotation of a branch, if it has one, to the attribute that LLVM reads."""
+    if LOOP_ANNOTATION in branch.attributes:
+        branch.attributes[_BRANCH_ANNOTATION] = branch.attributes[LOOP_ANNOTATION]
+        del branch.attributes[LOOP_ANNOTATION]

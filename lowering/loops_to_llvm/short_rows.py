@@ -12,9 +12,10 @@ unrolled selects (argmax of rows of 16 takes 0.28 of the time). With up to eight
 
 from __future__ import annotations
 
-from cuesta._mlir import ir
+from cuesta._mlir import arith, ir, memref, scf
 from cuesta.dialects import walk
-from cuesta.dialects.kernel_module import kernel_modules
+from cuesta.dialects.kernel_module import LOOP_ANNOTATION, kernel_modules
+from cuesta.dialects.upstream_fields import constant_of
 from cuesta.passes.infra.registry import Pass, register_pass
 
 #: Elements: LLVM does not unroll longer rows, and vectorises along them by itself.
@@ -24,6 +25,7 @@ _LEAST = 32
 #: Elements: several rows of up to this length fill a vector, by shuffles.
 _FEW = 8
 _KINDS = ("vectorize", "unroll")
+_FOR, _LOAD, _STORE = (op.OPERATION_NAME for op in (scf.ForOp, memref.LoadOp, memref.StoreOp))
 
 
 @register_pass("short-rows")
@@ -35,18 +37,18 @@ class ShortRows(Pass):
             alone, whole = (ir.Attribute.parse(f"#llvm.loop_annotation<{kind} = <disable = true>>") for kind in _KINDS)
             for nested in kernel_modules(module):
                 for op in walk(nested.operation):
-                    if op.name == "scf.for" and _writes_short_rows(op):
-                        op.attributes["llvm.loop_annotation"] = alone
-                    elif op.name == "scf.for" and _finds_a_position(op):
-                        op.attributes["llvm.loop_annotation"] = whole
+                    if op.name == _FOR and _writes_short_rows(op):
+                        op.attributes[LOOP_ANNOTATION] = alone
+                    elif op.name == _FOR and _finds_a_position(op):
+                        op.attributes[LOOP_ANNOTATION] = whole
 
 
 def _writes_short_rows(outer: ir.Operation) -> bool:
     """Whether a loop contains one loop over a short row, which only writes contiguous elements, and no other stores or
     loops."""
     body = [op.operation for op in outer.regions[0].blocks[0].operations]
-    rows = [op for op in body if op.name == "scf.for"]
-    if len(rows) != 1 or any(op.name == "memref.store" or op.regions for op in body if op not in rows):
+    rows = [op for op in body if op.name == _FOR]
+    if len(rows) != 1 or any(op.name == _STORE or op.regions for op in body if op not in rows):
         return False
     (row,) = rows
     return not row.results and _is_along(row, _length(row))
@@ -57,17 +59,15 @@ def _finds_a_position(row: ir.Operation) -> bool:
     does."""
     counter = row.regions[0].blocks[0].arguments[0]
     ops = [op.operation for op in row.regions[0].blocks[0].operations]
-    kept = {op.operands[0] for op in ops if op.name == "memref.load"} & {
-        op.operands[1] for op in ops if op.name == "memref.store"
-    }
-    is_number = any(op.name == "arith.index_cast" and op.operands[0] == counter for op in ops)
+    kept = {op.operands[0] for op in ops if op.name == _LOAD} & {op.operands[1] for op in ops if op.name == _STORE}
+    is_number = any(op.name == arith.IndexCastOp.OPERATION_NAME and op.operands[0] == counter for op in ops)
     return _FEW < _length(row) <= _SHORT and bool(kept) and is_number and not any(op.regions for op in ops)
 
 
 def _length(loop: ir.Operation) -> int:
     """The iterations of a loop; 0 if they are not constant or the step is not 1."""
-    first, end, step = (_number(value) for value in list(loop.operands)[:3])
-    return end - first if first is not None and end is not None and step == 1 else 0
+    first, end, step = (constant_of(value) for value in list(loop.operands)[:3])
+    return int(end - first) if first is not None and end is not None and step == 1 else 0
 
 
 def _is_along(row: ir.Operation, length: int) -> bool:
@@ -75,8 +75,8 @@ def _is_along(row: ir.Operation, length: int) -> bool:
     depend on one another."""
     block = row.regions[0].blocks[0]
     ops = [op.operation for op in block.operations]
-    stores = [op for op in ops if op.name == "memref.store"]
-    read = {op.operands[0] for op in ops if op.name == "memref.load"}
+    stores = [op for op in ops if op.name == _STORE]
+    read = {op.operands[0] for op in ops if op.name == _LOAD}
     if length > _SHORT or any(op.regions for op in ops) or not stores:
         return False
     for store in stores:
@@ -88,9 +88,3 @@ def _is_along(row: ir.Operation, length: int) -> bool:
         if length * kind.element_type.width <= 8 * _LEAST:
             return False
     return True
-
-
-def _number(value: ir.Value) -> int | None:
-    owner = value.owner
-    known = not isinstance(owner, ir.Block) and owner.name == "arith.constant"
-    return ir.IntegerAttr(owner.attributes["value"]).value if known else None

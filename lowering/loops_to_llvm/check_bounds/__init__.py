@@ -23,6 +23,7 @@ from cuesta._mlir import ir
 from cuesta.dialects import walk
 from cuesta.dialects.host.operands import ACCESSES
 from cuesta.dialects.kernel_module import kernel_modules
+from cuesta.dialects.upstream_fields import CALLEE, CONSTANT, FUNCTION_TYPE, PREDICATE, SYM_NAME
 from cuesta.errors import CompileError
 from cuesta.lowering.host_to_llvm.describe import origin
 from cuesta.lowering.loops_to_llvm.check_bounds.accesses import Access, Memories, Memory, access_of, is_pointer
@@ -83,7 +84,7 @@ class CheckBounds(Pass):
             sites = _Sites()
             for nested in kernel_modules(module):
                 functions = {
-                    op.operation.attributes["sym_name"].value: op.operation
+                    SYM_NAME.of(op): op.operation
                     for op in nested.body.operations
                     if op.operation.name == "llvm.func" and len(op.operation.regions[0].blocks)
                 }
@@ -106,7 +107,7 @@ def _check(function: ir.Operation, kernels: set[str], sites: _Sites) -> None:
     for access in accesses:
         writer.check(access)
     for op in calls:
-        callee = op.attributes["callee"].value if "callee" in op.attributes else ""
+        callee = CALLEE.find(op) or ""
         if callee in kernels:
             writer.extend(op)
         elif callee not in _ALLOCATOR:
@@ -129,7 +130,7 @@ class _Writer:
 
     def __init__(self, function: ir.Operation, sites: _Sites) -> None:
         self._function, self._sites = function, sites
-        self._name: str = function.attributes["sym_name"].value
+        self._name = SYM_NAME.of(function)
         pointers = self._add_parameters()
         buffers = enumerate(zip(pointers, self._bytes, strict=True))
         self.memories = Memories({pointer: Memory(pointer, nbytes, i) for i, (pointer, nbytes) in buffers})
@@ -152,8 +153,8 @@ class _Writer:
         for _ in arguments[count:]:
             entry.erase_argument(count)
         kinds = ", ".join(str(a.type).removeprefix("!llvm.") for a in entry.arguments)
-        text = _PARAMETERS.sub(kinds, str(self._function.attributes["function_type"]))
-        self._function.attributes["function_type"] = ir.TypeAttr.parse(text)
+        text = _PARAMETERS.sub(kinds, str(FUNCTION_TYPE.of(self._function)))
+        FUNCTION_TYPE.put(self._function, ir.Type.parse(text))
         if "arg_attrs" in self._function.attributes:
             kept = list(self._function.attributes["arg_attrs"])
             new = [ir.DictAttr.get({})] * (1 + count)
@@ -202,12 +203,12 @@ class _Writer:
             raise CompileError(f"check-bounds needs whole buffers as arguments of a call, at {op.location}")
         given = [*operands[:count], self._record, *(memory.nbytes for memory in memories), *operands[count:]]
         with ir.InsertionPoint(op), op.location:
-            call(op.attributes["callee"].value, given, None)
+            call(CALLEE.of(op), given, None)
         op.erase()
 
     def finish(self, widest: int) -> None:
         """Makes the dummy large enough for every access, and adds the function that checks addresses."""
-        self._dummy_bytes.owner.attributes["value"] = ir.IntegerAttr.get(integer(64), max(widest, 1))
+        CONSTANT.put(self._dummy_bytes.owner, max(widest, 1))
         made = ir.Module.parse(inside_function(self._name + _INSIDE))
         (function,) = made.body.operations
         function.operation.move_before(self._function)
@@ -223,7 +224,7 @@ def _between_active(mask: Value, access: Access) -> tuple[Value, Value]:
     poison = {"is_zero_poison": ir.BoolAttr.get(False)}
     first = create("llvm.intr.cttz", [bits], integer(64), poison)
     after_last = binary("sub", constant(64), create("llvm.intr.ctlz", [bits], integer(64), poison))
-    any_active = create("llvm.icmp", [bits, constant(0)], integer(1), {"predicate": ir.IntegerAttr.get(integer(64), 1)})
+    any_active = create("llvm.icmp", [bits, constant(0)], integer(1), PREDICATE.entry(1))
     count = select(any_active, binary("sub", after_last, first), constant(0))
     size = constant(access.width)
     return binary("mul", first, size), binary("mul", count, size)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from cuesta._mlir import ir
+from cuesta.dialects.upstream_fields import CALLEE, ELEM_TYPE
 from cuesta.errors import CompileError
 from cuesta.lowering.loops_to_llvm.check_bounds.build import binary, constant, select
 
@@ -144,11 +145,11 @@ class Memories:
 
 
 def _element_bytes(alloca: ir.Operation) -> int:
-    return byte_count(alloca.attributes["elem_type"].value)
+    return byte_count(ELEM_TYPE.of(alloca))
 
 
 def _callee(call: ir.Operation) -> str:
-    return str(call.attributes["callee"].value) if "callee" in call.attributes else ""
+    return CALLEE.find(call) or ""
 
 
 def _aligned(pointer: Value, address: Value) -> Memory:

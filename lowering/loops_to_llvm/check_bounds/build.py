@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from cuesta._mlir import ir
+from cuesta.dialects.upstream_fields import CALLEE, CONSTANT, ELEM_TYPE
 
 Value: TypeAlias = ir.Value
 
@@ -19,8 +20,7 @@ def pointer_type() -> ir.Type:
 
 
 def constant(number: int) -> Value:
-    attribute = ir.IntegerAttr.get(integer(64), number)
-    return create("llvm.mlir.constant", [], integer(64), {"value": attribute})
+    return create("llvm.mlir.constant", [], integer(64), CONSTANT.entry(number))
 
 
 def binary(name: str, x: Value, y: Value) -> Value:
@@ -34,7 +34,7 @@ def select(condition: Value, x: Value, y: Value) -> Value:
 def call(name: str, operands: Sequence[Value], result: ir.Type | None) -> list[Value]:
     """Calls a function of the same module and returns its results; no results if `result` is None."""
     attributes = {
-        "callee": ir.FlatSymbolRefAttr.get(name),
+        **CALLEE.entry(name),
         "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(operands), 0]),
         "op_bundle_sizes": ir.DenseI32ArrayAttr.get([]),
     }
@@ -45,7 +45,7 @@ def call(name: str, operands: Sequence[Value], result: ir.Type | None) -> list[V
 
 def zeros(nbytes: Value) -> Value:
     """Allocates `nbytes` zero bytes on the stack, aligned to 64 bytes, and returns their address."""
-    attributes = {"elem_type": ir.TypeAttr.get(integer(8)), "alignment": ir.IntegerAttr.get(integer(64), 64)}
+    attributes = {**ELEM_TYPE.entry(integer(8)), "alignment": ir.IntegerAttr.get(integer(64), 64)}
     made = create("llvm.alloca", [nbytes], pointer_type(), attributes)
     zero = create("llvm.mlir.constant", [], integer(8), {"value": ir.IntegerAttr.get(integer(8), 0)})
     ir.Operation.create(

@@ -17,7 +17,7 @@ from cuesta.lowering.loops_to_llvm.expand_math.builder import Builder, element_o
 
 def define_conversions(b: Builder, module: ir.Module) -> None:
     """Guards each conversion of the module by a select, which gives the least integer for values out of range."""
-    for op in [op for op in walk(module.operation) if op.name == "arith.fptosi"]:
+    for op in [op for op in walk(module.operation) if op.name == arith.FPToSIOp.OPERATION_NAME]:
         (x,), kind = op.operands, op.results[0].type
         width = element_of(kind).width
         with ir.InsertionPoint(op), op.location:

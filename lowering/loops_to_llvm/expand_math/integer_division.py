@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cuesta._mlir import arith, ir, rewrite
+from cuesta._mlir import arith, ir, rewrite, scf
+from cuesta.dialects import made_by
 from cuesta.lowering.loops_to_llvm.expand_math.builder import Builder, Value
 
 #: The largest double below 2^63.
@@ -33,9 +34,9 @@ def expansion(b: Builder, kind: type[ir.OpView]) -> Callable[[ir.OpView, rewrite
         unsigned = kind in (arith.DivUIOp, arith.RemUIOp)
         if not isinstance(x.type, ir.IntegerType) or x.type.width not in ((8, 16) if unsigned else (8, 16, 32, 64)):
             return True
-        if not isinstance(y.owner, ir.Block) and y.owner.name == "arith.constant":
+        if made_by(y, arith.ConstantOp) is not None:
             return True
-        if op.operation.parent.name == "scf.while":  # LLVM does not vectorise these loops
+        if op.operation.parent.name == scf.WhileOp.OPERATION_NAME:  # LLVM does not vectorise these loops
             return True
         with rewriter.ip, op.location:
             quotient, rest = _divide(b, x, y, unsigned)

@@ -12,7 +12,7 @@ sign of an f64 is rounded to f32 first.
 
 from __future__ import annotations
 
-from cuesta._mlir import arith, ir, math, rewrite
+from cuesta._mlir import arith, func, ir, math, rewrite
 from cuesta.dialects import walk
 from cuesta.lowering.loops_to_llvm.expand_math.builder import Builder, Value, element_of
 
@@ -66,7 +66,7 @@ def _becomes(x: Value) -> set[ir.Type]:
 def _has_f64(op: ir.OpView) -> bool:
     """Whether the function that contains an op has values of f64."""
     function = op.operation
-    while function.name != "func.func":
+    while function.name != func.FuncOp.OPERATION_NAME:
         function = function.parent.operation
     return any(isinstance(result.type, ir.F64Type) for inner in walk(function) for result in inner.results)
 
