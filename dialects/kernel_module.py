@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from cuesta._mlir import func, ir, memref, scf
-from cuesta.dialects.affine_maps import dims_of
+from cuesta.dialects.affine_maps import operand_dims
 from cuesta.dialects.graph_function import argument_attributes
 from cuesta.dialects.host import Launch
 from cuesta.dialects.kernel_fields import BUFFER_LAYOUT, CLASSES, SHAPE, TILES_ALONG, WORK
@@ -63,7 +63,7 @@ def sized(function: func.FuncOp) -> bool:
 def operand_classes(op: ir.Operation) -> list[list[int]]:
     """For each operand of a kernel's generic or scatter, the classes of its dims, without dims that no loop walks."""
     classes = CLASSES.of(op)
-    found = [[classes[d] for d in dims_of(m.value)] for m in op.attributes["indexing_maps"]]
+    found = [[classes[d] for d in dims] for dims in operand_dims(op)]
     if is_scatter(op):
         found.append([classes[d] for d in KernelScatter.walks.of(op) if d >= 0])
     return found

@@ -25,6 +25,7 @@ from cuesta.dialects.kernel_module import argument_shapes, is_computed_with, ope
 from cuesta.dialects.kernel_scatter import is_scatter
 from cuesta.dialects.product import tile_of
 from cuesta.dialects.types import spelling_of
+from cuesta.dialects.upstream_fields import ITERATOR_TYPES, REDUCTION
 from cuesta.errors import Unsupported
 from cuesta.lowering.linalg_to_tt.frame import Frame, Value, blocks_along
 from cuesta.lowering.linalg_to_tt.kernel import KernelWriter, Node
@@ -130,8 +131,7 @@ def _nodes(entry: ir.Block) -> list[Node]:
             continue
         op = view.operation
         classes = CLASSES.of(op)
-        kinds = [str(k) for k in op.attributes["iterator_types"]]
-        reduced = [c for c, k in zip(classes, kinds, strict=True) if "reduction" in k]
+        reduced = [c for c, kind in zip(classes, ITERATOR_TYPES.of(op), strict=True) if kind == REDUCTION]
         nodes.append(Node(op, classes, reduced, operand_classes(op)))
     return nodes
 

@@ -7,7 +7,7 @@ into libraries determine the order of whole chains of ops. Where no strides are 
 from __future__ import annotations
 
 from cuesta._mlir import ir, linalg
-from cuesta.dialects.affine_maps import dims_of
+from cuesta.dialects.affine_maps import operand_dims
 from cuesta.dialects.cuesta import Cuesta
 from cuesta.dialects.cuesta.shape import Cat, Copy, Permute, Reshape
 from cuesta.dialects.cuesta.traced_strides import RESULT_STRIDES
@@ -72,7 +72,7 @@ class MemoryOrder:
 
     def _of_generic(self, op: ir.Operation, value: ir.Value) -> Strides | None:
         """The strides of a result in the memory order of an operand that has all of the result's loops."""
-        maps = [dims_of(m.value) for m in op.attributes["indexing_maps"]]
+        maps = operand_dims(op)
         inputs = list(op.operands)[: -len(op.results)]
         own = maps[len(inputs) + list(op.results).index(value)]
         for x, dims in zip(inputs, maps, strict=False):

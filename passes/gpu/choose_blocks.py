@@ -46,6 +46,7 @@ from cuesta.dialects.kernel_module import (
 from cuesta.dialects.kernel_scatter import is_scatter
 from cuesta.dialects.named_linalg import is_fill, is_generic
 from cuesta.dialects.product import tile_of
+from cuesta.dialects.upstream_fields import ITERATOR_TYPES, REDUCTION
 from cuesta.errors import Unsupported
 from cuesta.passes.analysis.launches import Launch, common_divisor, is_wide, largest, launches_of
 from cuesta.passes.gpu.block_sizes import SQUARE, Blocks, choose, fastest_classes, product_blocks
@@ -298,8 +299,7 @@ def _can_loop(generics: Sequence[ir.Operation], walked: set[int]) -> bool:
         if is_scatter(op):  # all its loops are parallel
             continue
         classes = CLASSES.of(op)
-        kinds = [str(k) for k in op.attributes["iterator_types"]]
-        reduced = {c for c, kind in zip(classes, kinds, strict=True) if "reduction" in kind}
+        reduced = {c for c, kind in zip(classes, ITERATOR_TYPES.of(op), strict=True) if kind == REDUCTION}
         if reduced & walked and not walked & set(classes) <= reduced:
             return False
     return True

@@ -32,6 +32,7 @@ from cuesta.dialects.kernel_module import (
 )
 from cuesta.dialects.named_linalg import LOOP, fill, is_fill, is_index, transpose
 from cuesta.dialects.types import index_value, row_major, shape_of, spelling_of, strided
+from cuesta.dialects.upstream_fields import ITERATOR_TYPES
 from cuesta.passes.analysis.launches import launches_of, traced_parameters
 from cuesta.passes.infra.graph_rewrite import functions, is_unused
 from cuesta.passes.infra.registry import Pass, register_pass
@@ -115,8 +116,10 @@ class Tiler:
         inits = [self.init(v, c) for v, c in zip(list(op.operands)[-outputs:], accesses[-outputs:], strict=True)]
         orders = [self.order(v, c) for v, c in zip(op.operands, accesses, strict=True)]
         maps = [projection(len(loops), [loops.index(c) for c in order]) for order in orders]
-        kinds = [k for k, c in zip(op.attributes["iterator_types"], classes, strict=True) if c in loops]
-        new = linalg.GenericOp([v.type for v in inits], tiles, inits, ir.ArrayAttr.get(maps), ir.ArrayAttr.get(kinds))
+        kinds = [k for k, c in zip(ITERATOR_TYPES.of(op), classes, strict=True) if c in loops]
+        new = linalg.GenericOp(
+            [v.type for v in inits], tiles, inits, ir.ArrayAttr.get(maps), ITERATOR_TYPES.write(kinds)
+        )
         if product.panels_of(op) is not None:
             product.ROLES.put(new, [loops.index(c) for c in product.roles_of(op)])
             product.TILE.put(new, product.TILE.of(op))

@@ -15,6 +15,7 @@ from cuesta._mlir import func, ir
 from cuesta.dialects import product
 from cuesta.dialects.kernel_fields import AFTER_TILES, CLASSES, TILE
 from cuesta.dialects.named_linalg import is_generic
+from cuesta.dialects.upstream_fields import ITERATOR_TYPES, REDUCTION
 from cuesta.errors import VerifyError
 from cuesta.passes.form_kernels.fusion.limits import LEAST_ROWS, NARROWEST_STRIP
 from cuesta.policy.choices import Question, choose, measuring
@@ -190,7 +191,7 @@ def tiles_of(
         return dict(zip(order, _marked(function, [sizes[c] for c in order]), strict=True))
     rows = LEAST_ROWS if _repeats(function, parallel) else 1
     limits = _limits(function)
-    reduces = any("reduction" in str(g.attributes["iterator_types"]) for g in tiled_generics(function))
+    reduces = any(REDUCTION in ITERATOR_TYPES.of(g) for g in tiled_generics(function))
     usual = tile_sizes(sizes, parallel, tensors, limits, rows, reduces, reaches)
     if (
         not measuring()

@@ -10,13 +10,14 @@ from typing import TypeAlias
 
 from cuesta._mlir import arith, func, ir, linalg, tensor
 from cuesta.dialects import aten, host
-from cuesta.dialects.affine_maps import dims_of
+from cuesta.dialects.affine_maps import dims_of, operand_dims
 from cuesta.dialects.cuesta.shape import SizeOp
 from cuesta.dialects.kernel_module import body_ops
 from cuesta.dialects.kernel_scatter import KernelScatter, is_scatter, meaning_of
 from cuesta.dialects.named_linalg import is_fill, is_generic, is_index
 from cuesta.dialects.product import TILE, roles_of
 from cuesta.dialects.types import byte_count, shape_of, size_of, spelled
+from cuesta.dialects.upstream_fields import ITERATOR_TYPES, PARALLEL
 from cuesta.sizes import Number, Size, hint
 
 Value: TypeAlias = ir.Value
@@ -186,13 +187,12 @@ def _scatter_of(index: int, op: ir.Operation, atomics: bool) -> Node:
 
 def node_of(index: int, op: ir.Operation) -> Node:
     """Describes a generic as a node, without its sources."""
-    maps = [dims_of(m.value) for m in op.attributes["indexing_maps"]]
+    maps = operand_dims(op)
     outputs = len(op.results)
     inputs = list(op.operands)[: len(maps) - outputs]
     reads = tuple(Read(v, m, byte_count(v)) for v, m in zip(inputs, maps, strict=False))
     writes = tuple(maps[len(inputs) :])
-    free = ir.Attribute.parse("#linalg.iterator_type<parallel>")
-    parallel = tuple(kind == free for kind in op.attributes["iterator_types"])
+    parallel = tuple(kind == PARALLEL for kind in ITERATOR_TYPES.of(op))
     sizes: list[Number] = [1] * len(parallel)
     for value, dims in [(r.value, r.dims) for r in reads] + list(zip(op.results, writes, strict=True)):
         for size, d in zip(shape_of(value), dims, strict=True):
