@@ -9,6 +9,7 @@ ATen's kernels: torch's layers pass masks of 0 and -inf.
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -96,7 +97,9 @@ def encoder_layer(
 
     def feed_forward(x: Tensor) -> Tensor:
         wide = F.linear(x, *widen)
-        return F.linear(F.gelu(wide) if use_gelu else F.relu(wide), *narrow)
+        # ATen's layer for CUDA multiplies and activates by aten._addmm_activation, whose gelu is the approximate one.
+        gelu = functools.partial(F.gelu, approximate="tanh" if x.is_cuda else "none")
+        return F.linear(gelu(wide) if use_gelu else F.relu(wide), *narrow)
 
     attended = attend(norm(x, first) if norm_first else x)
     if attended is NotImplemented:
