@@ -13,6 +13,7 @@ from typing import Any
 
 from cuesta._mlir import func, ir
 from cuesta.dialects.fields import Int, Ints, Marker, Numbers, Raw, Text
+from cuesta.sizes import Number
 
 #: Of an argument or a result: its strides, in elements.
 STRIDES = Numbers("cuesta.strides")
@@ -64,6 +65,14 @@ def _each(function: func.FuncOp, name: str, count: int) -> Sequence[Any]:
 
 def _rows(attributes: Sequence[Any]) -> ir.ArrayAttr:
     return ir.ArrayAttr.get([row if isinstance(row, ir.DictAttr) else ir.DictAttr.get(row) for row in attributes])
+
+
+def argument_strides(argument: ir.Value) -> list[Number] | None:
+    """The strides of an argument, or None if its function does not say them."""
+    attributes = argument.owner.owner.attributes
+    if _ARGUMENTS not in attributes:
+        return None
+    return STRIDES.find_in(attributes[_ARGUMENTS][ir.BlockArgument(argument).arg_number])
 
 
 def donated_arguments(function: func.FuncOp) -> list[ir.Value]:

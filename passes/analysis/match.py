@@ -15,10 +15,12 @@ _NARROW = frozenset({"bf16", "f16", "f32"})
 _MUL, _DIV = pointwise.OPS["mul"], pointwise.OPS["div"]
 
 
-def maker(value: ir.Value, kind: type[Operation] | None = None) -> ir.Operation | None:
-    """The op that produces `value`; None for an argument, and where the op is not of the class `kind`."""
+def maker(value: ir.Value, kind: type[Operation] | str | None = None) -> ir.Operation | None:
+    """The op that produces `value`; None for an argument, and where the op is not of this class, or of this name."""
     owner = value.owner
-    if isinstance(owner, ir.Block) or (kind is not None and not kind.matches(owner)):
+    if isinstance(owner, ir.Block):
+        return None
+    if kind is not None and owner.name != (f"cuesta.{kind}" if isinstance(kind, str) else kind.OPERATION_NAME):
         return None
     return owner.operation
 

@@ -11,7 +11,7 @@ from cuesta.dialects.affine_maps import dims_of
 from cuesta.dialects.cuesta import Cuesta
 from cuesta.dialects.cuesta.shape import Cat, Copy, Permute, Reshape
 from cuesta.dialects.cuesta.traced_strides import RESULT_STRIDES
-from cuesta.dialects.graph_function import STRIDES, argument_attributes
+from cuesta.dialects.graph_function import argument_strides
 from cuesta.dialects.types import byte_size, shape_of, spelling_of
 from cuesta.passes.analysis.layout import dense_strides, memory_order, view_strides
 from cuesta.sizes import Number, estimate, hint
@@ -86,7 +86,7 @@ def _said(value: ir.Value) -> Strides | None:
     """The strides that an attribute gives for an argument, a call's result or a copy."""
     owner = value.owner
     if isinstance(owner, ir.Block):
-        strides = STRIDES.find_in(argument_attributes(owner.owner)[ir.BlockArgument(value).arg_number])
+        strides = argument_strides(value)
         return None if strides is None else tuple(strides)
     traced = RESULT_STRIDES.find(owner)
     if traced is not None:
