@@ -1,8 +1,7 @@
-"""Defines ops that read at computed positions. Indices are integers. Negative indices count from the end; in an op with
-the attribute `from_zero` they are out of range."""
+"""Defines ops that read at computed positions. Indices are integers."""
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
 
 import torch
 
@@ -10,31 +9,37 @@ from cuesta._mlir import ext, ir
 from cuesta.dialects import types
 from cuesta.dialects.cuesta.dialect import Operand, Operation, Result, reference, verifier
 from cuesta.dialects.cuesta.pointwise import broadcast_shape
-from cuesta.dialects.fields import Float, Int, Ints
+from cuesta.dialects.fields import OPTIONAL, Float, Int, Ints, Marker
 from cuesta.sizes import Number
 
 Tensors: TypeAlias = list[torch.Tensor]
 Shape: TypeAlias = tuple[Number, ...]
 
 
-class Index(Operation, name="index", traits=[ext.Pure]):
+class CheckedRead(Operation):
+    """A read that raises IndexError when the graph runs if an index is outside [-size, size)."""
+
+    #: Negative indices do not count from the end: they are out of range.
+    from_zero: Annotated[Marker, OPTIONAL]
+
+
+class Index(CheckedRead, name="index", traits=[ext.Pure]):
     """x at positions: `dims[i]` of x is indexed by operand `indices[i]`, all of one shape and type.
 
     As in numpy, the indices' shape takes the place of the indexed dims, or comes first if these are not adjacent:
-    `aten.index`, `aten.embedding` and `aten.index_select` are this op. An index outside [-size, size), or outside
-    [0, size) with the attribute `from_zero`, raises IndexError when the graph runs. The attribute `in_range` promises
-    that all indices are within [0, size), and nothing checks them.
+    `aten.index`, `aten.embedding` and `aten.index_select` are this op.
     """
 
     x: Operand
     indices: Sequence[Operand]
     dims: Ints
+    #: Promises that all indices are within [0, size), and nothing checks them.
+    in_range: Annotated[Marker, OPTIONAL]
     result: Result
 
 
-class Gather(Operation, name="gather", traits=[ext.Pure]):
-    """result[i][j][k] = x[index[i][j][k]][j][k] for dim 0, and so on; index has the result's shape. An index out of
-    range raises as in `Index`."""
+class Gather(CheckedRead, name="gather", traits=[ext.Pure]):
+    """result[i][j][k] = x[index[i][j][k]][j][k] for dim 0, and so on; index has the result's shape."""
 
     x: Operand
     index: Operand
