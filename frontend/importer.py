@@ -21,12 +21,23 @@ from torch.fx import GraphModule, Node
 import cuesta.frontend.aten  # noqa: F401  registers the import rules
 from cuesta._mlir import func, ir
 from cuesta.dialects import types
-from cuesta.dialects.cuesta import pointwise
-from cuesta.dialects.fields import int_array, int_attr
+from cuesta.dialects.aten import AtenCall
+from cuesta.dialects.cuesta import attention, contraction, pointwise
+from cuesta.dialects.cuesta.dialect import names_of
+from cuesta.dialects.cuesta.traced_strides import OPERAND_STRIDES, RESULT_STRIDES
 from cuesta.dialects.graph_builder import GraphBuilder
-from cuesta.dialects.graph_function import DONATED, MUTATES, OFFSET, STORAGE, STRIDES
+from cuesta.dialects.graph_function import (
+    DONATED,
+    MUTATES,
+    OFFSET,
+    STORAGE,
+    STRIDES,
+    set_argument_attributes,
+    set_result_attributes,
+)
 from cuesta.dialects.host.aten_abi import PACKED
-from cuesta.dialects.top_module import DEVICE, mark_module, mark_zeros
+from cuesta.dialects.top_module import DEVICE, HINTS, mark_module, mark_zeros
+from cuesta.dialects.upstream_fields import FUNCTION_TYPE
 from cuesta.errors import Undecided, Unsupported, WrongElementType
 from cuesta.frontend.aten.pointwise import import_row
 from cuesta.frontend.call import Call
@@ -57,10 +68,10 @@ from cuesta.targets import CPU, Target
 from cuesta.torch_private.ops import OpOverload, schema_of
 
 #: Ops that a library may compute. Each keeps the strides of its operands and results at trace time.
-_WHOLE = (
-    *("cuesta.mm", "cuesta.addmm", "cuesta.convolution"),
-    *("cuesta.attention", "cuesta.attention_backward"),
-    *("cuesta.dropout_attention", "cuesta.dropout_attention_backward"),
+_WHOLE = names_of(
+    *(contraction.MatMul, contraction.AddMatMul, contraction.Convolution),
+    *(attention.Attention, attention.AttentionBackward),
+    *(attention.DropoutAttention, attention.DropoutAttentionBackward),
 )
 #: Arithmetic on sizes with a float result → the pointwise op that computes it.
 _ARITHMETIC: dict[Any, str] = {operator.truediv: "div", operator.mul: "mul", operator.add: "add", operator.sub: "sub"}
@@ -191,15 +202,15 @@ class _Importer:
         except TypeError as problem:
             raise Unsupported(f"{target}: {problem}") from None
         if values:
-            values[0].owner.attributes["rows_aligned"] = ir.UnitAttr.get()
+            AtenCall.rows_aligned.mark(values[0].owner)
         devices = {m.device for m in wanted if isinstance(m, torch.Tensor)}
         if devices - {self.device}:
-            values[0].owner.attributes["device"] = ir.StringAttr.get(str(devices.pop()))
+            AtenCall.device.put(values[0].owner, str(devices.pop()))
         if single:
             return values[0]
         present = [i for i, m in enumerate(wanted) if isinstance(m, torch.Tensor)]
         if len(present) < len(wanted):
-            values[0].owner.attributes["positions"] = int_array(present)
+            AtenCall.positions.put(values[0].owner, present)
         by_position = dict(zip(present, values, strict=True))
         others = {i: number(m) for i, m in enumerate(wanted) if isinstance(m, (int, torch.SymInt))}
         return [by_position.get(i, others.get(i)) for i in range(len(wanted))]
@@ -253,9 +264,7 @@ class _Importer:
         module = ir.Module.create()
         mark_module(module, self.target, self.device)
         if self.sources:
-            module.operation.attributes["cuesta.hints"] = ir.DictAttr.get(
-                {s.name: int_attr(s.hint) for s in self.sources}
-            )
+            HINTS.put(module.operation, {s.name: s.hint for s in self.sources})
         mark_zeros(module, self.zeros)
         with ir.InsertionPoint(module.body):
             function = func.FuncOp("graph", (arguments, []))
@@ -283,15 +292,14 @@ class _Importer:
                 strides.append(strides_of(placeholder.meta["val"]))
                 storages.append(memory_of[placeholder])
             func.ReturnOp(results)
-        function.attributes["function_type"] = ir.TypeAttr.get(
-            ir.FunctionType.get(arguments, [r.type for r in results])
-        )
-        function.attributes["arg_attrs"] = _stride_attributes(
+        FUNCTION_TYPE.put(function, ir.FunctionType.get(arguments, [r.type for r in results]))
+        of_arguments = _stride_attributes(
             [strides_of(m) for m in metas],
             donated={tensors.index(i) for i in donated if i in tensors},
             foreign={i: m.device for i, m in enumerate(metas) if m.device != self.device},
         )
-        function.attributes["res_attrs"] = _stride_attributes(strides, storages, shared_offsets(returned, places))
+        set_argument_attributes(function, of_arguments)
+        set_result_attributes(function, _stride_attributes(strides, storages, shared_offsets(returned, places)))
         if mutates:
             MUTATES.put(function, [tensors.index(i) for i in mutates])
         names = [str(n.target) for n in held]
@@ -358,12 +366,12 @@ def _remember_strides(node: Node, result: Any) -> None:
     # Results that an output mask leaves out are None: a norm's gradient where its input needs none.
     owner = (next(r for r in result if r is not None) if isinstance(result, list) else result).owner
     # A rule may return an earlier op's result (alias, detach). That op has its strides already.
-    if isinstance(owner, ir.Block) or owner.name not in _WHOLE or "result_strides" in owner.attributes:
+    if isinstance(owner, ir.Block) or owner.name not in _WHOLE or RESULT_STRIDES.is_on(owner):
         return
     operands = [strides_of(n.meta["val"]) for n in tensor_nodes((node.args, node.kwargs))]
     metas = node.meta["val"] if isinstance(node.meta["val"], (list, tuple)) else [node.meta["val"]]
-    owner.attributes["operand_strides"] = ir.ArrayAttr.get([int_array(s) for s in operands])
-    owner.attributes["result_strides"] = ir.ArrayAttr.get([int_array(strides_of(m)) for m in metas])
+    OPERAND_STRIDES.put(owner, operands)
+    RESULT_STRIDES.put(owner, [strides_of(m) for m in metas])
 
 
 def _stride_attributes(
@@ -372,7 +380,7 @@ def _stride_attributes(
     offsets: Mapping[int, int | torch.SymInt] = MappingProxyType({}),
     donated: Collection[int] = (),
     foreign: Mapping[int, torch.device] = MappingProxyType({}),
-) -> ir.ArrayAttr:
+) -> list[dict[str, ir.Attribute]]:
     entries: list[dict[str, ir.Attribute]] = [STRIDES.entry([number(n) for n in s]) for s in strides]
     for entry, storage in zip(entries, storages, strict=False):
         entry.update(STORAGE.entry(storage))
@@ -382,4 +390,4 @@ def _stride_attributes(
         entries[i].update(DONATED.entry(True))
     for i, device in foreign.items():
         entries[i].update(DEVICE.entry(str(device)))
-    return ir.ArrayAttr.get([ir.DictAttr.get(entry) for entry in entries])
+    return entries

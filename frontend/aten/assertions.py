@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cuesta._mlir import ir
 from cuesta.dialects import host
-from cuesta.dialects.fields import ints
+from cuesta.dialects.cuesta import reduction
 from cuesta.dialects.graph_builder import GraphBuilder, Value
 from cuesta.dialects.types import shape_of
 from cuesta.frontend.call import Call
@@ -27,7 +27,7 @@ def assert_async(b: Call, x: Value, message: str = "") -> None:
 def _is_false(b: GraphBuilder, x: Value) -> Value:
     """Whether x is false. `not all(…)` is built as `any(not …)`: a reduction without an op after it can share a kernel
     with others."""
-    if not isinstance(x.owner, ir.Block) and x.owner.name == "cuesta.all":
-        (each,), dims = x.owner.operands, ints(x.owner.attributes["dims"])
+    if not isinstance(x.owner, ir.Block) and reduction.OPS["all"].matches(x.owner):
+        (each,), dims = x.owner.operands, reduction.Reduced.dims.of(x.owner)
         return b.reshape(b.reduce("any", b.pointwise("logical_not", b.convert(each, "i1")), dims), [])
     return b.pointwise("logical_not", b.convert(b.reshape(x, []), "i1"))

@@ -6,9 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from cuesta._mlir import ir
 from cuesta.dialects.cuesta import attention
-from cuesta.dialects.fields import float_attr, int_attr
 from cuesta.dialects.graph_builder import Value
 from cuesta.dialects.types import shape_of
 from cuesta.frontend.call import Call
@@ -25,8 +23,7 @@ _OPS: dict[str, tuple[Any, int]] = {
 
 
 def _build(b: Call, kind: Any, tensors: Sequence[Value | None], scale: float, causal: bool, *chance: float) -> Any:
-    numbers = (float_attr(scale), int_attr(causal), *map(float_attr, chance))
-    return kind(*tensors, *numbers, *b.types).operation
+    return kind(*tensors, scale, causal, *chance, *b.types).operation
 
 
 @imports(*_OPS, namespace="cuesta")
@@ -35,7 +32,7 @@ def whole(b: Call, *arguments: Any) -> list[Value]:
     causal, scale, *rest = arguments[count:]
     chance = [rest.pop(0)] if b.name.startswith("dropout") else []
     op = _build(b, kind, arguments[:count], scale, causal, *chance)
-    op.attributes["route"] = ir.StringAttr.get(rest[0])
+    attention.AnyAttention.route.put(op, rest[0])
     return list(op.results)
 
 

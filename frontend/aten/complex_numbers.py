@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 from cuesta._mlir import ir
 from cuesta.dialects.cuesta import reduction
 from cuesta.dialects.cuesta.complex_numbers import PARTS
-from cuesta.dialects.fields import int_attr
 from cuesta.dialects.graph_builder import GraphBuilder, Value
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.frontend.aten.expressions import Expression, where
@@ -233,7 +232,7 @@ def running(b: Call, x: Value, dim: int, **_: Any) -> Value:
     result = b.spelling
     if not shape_of(x):
         return b.convert(x, result)
-    along = int_attr(dim % len(shape_of(x)))
+    along = dim % len(shape_of(x))
     return _each(b, x, result, lambda part: reduction.CumSum(part, along, part.type).result)
 
 

@@ -7,11 +7,8 @@ from typing import Any
 
 import torch
 
-from cuesta._mlir import ir
 from cuesta.dialects.cuesta import contraction
-from cuesta.dialects.fields import float_attr, int_array, int_attr
 from cuesta.dialects.graph_builder import Value
-from cuesta.dialects.product import PRECISION
 from cuesta.dialects.types import opmath, shape_of
 from cuesta.frontend.call import Call
 from cuesta.frontend.capture.tensor_cores import cudnn_allows_tf32, products_allow_tf32
@@ -26,7 +23,7 @@ def mm(b: Call, x: Value, y: Value) -> Value:
 
 @imports("addmm.default", "baddbmm.default")
 def addmm(b: Call, bias: Value, x: Value, y: Value, *, beta: float = 1, alpha: float = 1) -> Value:
-    product = contraction.AddMatMul(bias, x, y, float_attr(beta), float_attr(alpha), *b.types).result
+    product = contraction.AddMatMul(bias, x, y, beta, alpha, *b.types).result
     return _with_precision(b, product)
 
 
@@ -61,7 +58,7 @@ def _weighed(b: Call, x: Value, y: Value) -> Value:
 def _with_precision(b: Call, product: Value) -> Value:
     """Marks a product of f32 that may be computed in TF32."""
     if b.meta.device.type == "cuda" and b.meta.dtype == torch.float32 and products_allow_tf32():
-        product.owner.attributes[PRECISION] = ir.StringAttr.get("tf32")
+        contraction.AnyProduct.precision.put(product.owner, "tf32")
     return product
 
 
@@ -80,15 +77,14 @@ def convolution(
 ) -> Any:
     if isinstance(groups, Size):
         raise Decline("convolution whose number of groups depends on the call")
-    lists = [int_array(n) for n in (stride, padding, dilation)]
     result: Value = contraction.Convolution(
-        x, weight, bias, *lists, int_attr(transposed), int_array(output_padding), int_attr(groups), *b.types
+        x, weight, bias, stride, padding, dilation, transposed, output_padding, groups, *b.types
     ).result
     library = _cudnn(b.meta)
     if library is not None:
-        result.owner.attributes["cudnn"] = ir.StringAttr.get(library)
+        contraction.Convolution.cudnn.put(result.owner, library)
     if _onednn(b.meta) and not transposed:
-        result.owner.attributes["onednn"] = ir.UnitAttr.get()
+        contraction.Convolution.onednn.mark(result.owner)
     return result
 
 

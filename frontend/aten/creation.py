@@ -10,7 +10,6 @@ import torch
 from cuesta._mlir import ir
 from cuesta.dialects import types
 from cuesta.dialects.cuesta import random, shape
-from cuesta.dialects.fields import float_attr, int_attr
 from cuesta.dialects.graph_builder import Value
 from cuesta.dialects.types import shape_of
 from cuesta.frontend.aten.pointwise import operand
@@ -77,10 +76,10 @@ def arange(b: Call, *args: Any, **kwargs: Any) -> Value:
         raise Decline("range of a narrow float that is not exact in it: ATen rounds each step in its own order")
     result = types.tensor(b.sizes, spelling)
     if not types.is_float(spelling) and any(isinstance(n, Size) for n in (start, step)):  # Iota takes no symbolic size
-        ramp = b.with_number("mul", shape.Iota(int_attr(0), int_attr(1), result).result, step)
+        ramp = b.with_number("mul", shape.Iota(0, 1, result).result, step)
         return b.with_number("add", ramp, start)
-    attribute = float_attr if types.is_float(spelling) else int_attr
-    return shape.Iota(attribute(start), attribute(step), result).result
+    kind = float if types.is_float(spelling) else int
+    return shape.Iota(kind(start), kind(step), result).result
 
 
 def _exact(spelling: str, start: float, step: float, count: Number) -> bool:
@@ -101,5 +100,5 @@ def copy(b: Call, destination: Value, source: Value, *_: Any) -> Value:
 def native_dropout(b: Call, x: Value, p: float, train: bool | None) -> Sequence[Value]:
     if train is False:
         return [x, b.constant(1, "i1", shape_of(x))]
-    op = random.Dropout(x, float_attr(p), x.type, types.tensor(shape_of(x), "i1"))
+    op = random.Dropout(x, p, x.type, types.tensor(shape_of(x), "i1"))
     return list(op.operation.results)

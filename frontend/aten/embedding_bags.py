@@ -10,8 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from cuesta._mlir import ir
-from cuesta.dialects.cuesta import reduction
-from cuesta.dialects.fields import int_attr
+from cuesta.dialects.cuesta import reduction, shape
 from cuesta.dialects.graph_builder import GraphBuilder, Value
 from cuesta.dialects.top_module import on_cpu
 from cuesta.dialects.types import SPELLING, element, opmath, shape_of, spelling_of
@@ -88,16 +87,15 @@ def _bags(b: GraphBuilder, table: Value, rows: Number, offsets: Value, mode: int
         raise Decline("bag lengths depend on the offsets: ATen adds each bag in one loop")
     ones, zeros = b.constant(1, "i64", shape_of(offsets)), b.constant(0, "i64", [rows + 1])
     begun = write_at(b, zeros, ones, [offsets], [-1], "add")
-    so_far = reduction.CumSum(begun, int_attr(0), begun.type).result
+    so_far = reduction.CumSum(begun, 0, begun.type).result
     return _Bags(b, count, rows, 0, b.with_number("sub", b.slice(so_far, 0, 0, rows), 1))
 
 
 def _length(offsets: Value) -> int:
     """The step of the offsets if they are a range from 0, else 0."""
-    if isinstance(offsets.owner, ir.Block) or offsets.owner.name != "cuesta.iota":
+    if isinstance(offsets.owner, ir.Block) or not shape.Iota.matches(offsets.owner):
         return 0
-    start, step = (offsets.owner.attributes[name].value for name in ("start", "step"))
-    return int(step) if start == 0 else 0
+    return int(shape.Iota.step.of(offsets.owner)) if shape.Iota.start.of(offsets.owner) == 0 else 0
 
 
 @imports("_embedding_bag", "_embedding_bag_forward_only")

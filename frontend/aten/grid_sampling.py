@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from cuesta.dialects.cuesta.scatter import Scatter
 from cuesta.dialects.graph_builder import GraphBuilder, Value
 from cuesta.dialects.top_module import on_cpu
 from cuesta.dialects.types import opmath, shape_of, spelling_of
@@ -215,7 +216,7 @@ def _image_gradient(sampling: _Sampling, grad: Value) -> Value:
         for tap in taps:
             share = share if tap.weight is None else share * tap.weight
         share = where(_all_inside(taps), share, 0)
-        total = write_at(b, total, share.value, [tap.at for tap in taps], walks, "add", "in_range")
+        total = write_at(b, total, share.value, [tap.at for tap in taps], walks, "add", Scatter.in_range)
     return b.convert(total, spelling_of(image))
 
 

@@ -9,7 +9,6 @@ from typing import Any
 from cuesta._mlir import ir
 from cuesta.dialects import types
 from cuesta.dialects.cuesta import indexing
-from cuesta.dialects.fields import int_attr
 from cuesta.dialects.graph_builder import Value
 from cuesta.dialects.types import shape_of, spelling_of, static_shape
 from cuesta.frontend.aten.pointwise import at_least_1d
@@ -49,8 +48,8 @@ def index(b: Call, x: Value, indices: Sequence[Value | None]) -> Value:
 def gather(b: Call, x: Value, dim: int, index: Value, **_: Any) -> Value:
     x, index = at_least_1d(b, x), at_least_1d(b, index)
     result = types.tensor(shape_of(index), spelling_of(x))
-    taken = indexing.Gather(x, index, int_attr(dim % len(shape_of(x))), result).result
-    taken.owner.attributes["from_zero"] = ir.UnitAttr.get()
+    taken = indexing.Gather(x, index, dim % len(shape_of(x)), result).result
+    indexing.CheckedRead.from_zero.mark(taken.owner)
     return b.reshape(taken, b.sizes)
 
 

@@ -9,19 +9,19 @@ import torch
 
 from cuesta.dialects import types
 from cuesta.dialects.cuesta import normalisation
-from cuesta.dialects.fields import float_attr, int_attr
 from cuesta.dialects.graph_builder import GraphBuilder, Value
 from cuesta.dialects.types import opmath, shape_of, spelling_of
 from cuesta.frontend.aten.pointwise import at_least_1d, refuse_integers
 from cuesta.frontend.call import Call
 from cuesta.frontend.rules import Decline, imports, sizes_of
 
-_CLASSES: dict[str, tuple[Any, dict[str, int]]] = {
-    "_softmax": (normalisation.Softmax, {"safe": 0}),
-    "_safe_softmax": (normalisation.Softmax, {"safe": 1}),
-    "_log_softmax": (normalisation.LogSoftmax, {}),
-    "_softmax_backward_data": (normalisation.SoftmaxBackward, {}),
-    "_log_softmax_backward_data": (normalisation.LogSoftmaxBackward, {}),
+#: ATen's op → the dialect's class, and what its builder takes after `dim`: for softmax, whether it is safe.
+_CLASSES: dict[str, tuple[Any, tuple[bool, ...]]] = {
+    "_softmax": (normalisation.Softmax, (False,)),
+    "_safe_softmax": (normalisation.Softmax, (True,)),
+    "_log_softmax": (normalisation.LogSoftmax, ()),
+    "_softmax_backward_data": (normalisation.SoftmaxBackward, ()),
+    "_log_softmax_backward_data": (normalisation.LogSoftmaxBackward, ()),
 }
 
 
@@ -34,7 +34,7 @@ def softmax(b: Call, x: Value, dim: int, *_: Any, **__: Any) -> Value:
     cls, extra = _CLASSES[b.name]
     x = at_least_1d(b, b.convert(x, b.spelling))
     refuse_integers(x)
-    y = cls(x, int_attr(dim % _rank(x)), *map(int_attr, extra.values()), x.type).result
+    y = cls(x, dim % _rank(x), *extra, x.type).result
     return b.reshape(y, b.sizes)
 
 
@@ -44,7 +44,7 @@ def softmax_backward(b: Call, grad: Value, y: Value, dim: int, dtype: torch.dtyp
         raise Decline("gradient and input have different dtypes")
     cls, _ = _CLASSES[b.name]
     grad, y = at_least_1d(b, grad), at_least_1d(b, y)
-    dx = cls(grad, y, int_attr(dim % _rank(y)), grad.type).result
+    dx = cls(grad, y, dim % _rank(y), grad.type).result
     return b.reshape(dx, b.sizes)
 
 
@@ -59,7 +59,7 @@ def layer_norm(b: Call, x: Value, shape: Sequence[int], weight: Any, bias: Any, 
     # dtype; the graph follows the inference.
     kind = types.SPELLING[mean.dtype] if spelling_of(x) == types.SPELLING[y.dtype] else spelling_of(x)
     statistics = types.tensor(tuple(mean.shape), kind)
-    op = normalisation.LayerNorm(x, weight, bias, int_attr(len(shape)), float_attr(eps), x.type, statistics, statistics)
+    op = normalisation.LayerNorm(x, weight, bias, len(shape), eps, x.type, statistics, statistics)
     return [b.convert(r, types.SPELLING[v.dtype]) for r, v in zip(op.operation.results, b.meta, strict=True)]
 
 
@@ -82,9 +82,7 @@ def layer_norm_backward(
     if spelling_of(x) != types.SPELLING[b.given(1).dtype]:
         mean, rstd = b.convert(mean, spelling_of(x)), b.convert(rstd, spelling_of(x))
     parameter = types.tensor(list(shape), spelling_of(x))
-    op = normalisation.LayerNormBackward(
-        grad, x, mean, rstd, weight, int_attr(len(shape)), x.type, parameter, parameter
-    )
+    op = normalisation.LayerNormBackward(grad, x, mean, rstd, weight, len(shape), x.type, parameter, parameter)
     results = zip(op.operation.results, b.meta, output_mask, strict=True)
     return [b.convert(r, types.SPELLING[v.dtype]) if wanted else None for r, v, wanted in results]
 
@@ -175,7 +173,7 @@ def _check_loss(x: Value, weight: Any) -> None:
 def nll_loss(b: Call, x: Value, target: Value, weight: Any, reduction: int, ignore_index: int) -> list[Value]:
     _check_loss(x, weight)
     loss, total = b.types
-    op = normalisation.NllLoss(x, target, int_attr(reduction), int_attr(ignore_index), loss, total)
+    op = normalisation.NllLoss(x, target, reduction, ignore_index, loss, total)
     return list(op.operation.results)
 
 
@@ -183,5 +181,5 @@ def nll_loss(b: Call, x: Value, target: Value, weight: Any, reduction: int, igno
 def nll_loss_backward(b: Call, grad: Value, x: Value, target: Value, *rest: Any) -> Value:
     weight, reduction, ignore_index, total = rest
     _check_loss(x, weight)
-    op = normalisation.NllLossBackward(grad, target, total, int_attr(reduction), int_attr(ignore_index), x.type)
+    op = normalisation.NllLossBackward(grad, target, total, reduction, ignore_index, x.type)
     return op.result

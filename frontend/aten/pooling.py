@@ -14,7 +14,6 @@ import torch
 
 from cuesta.dialects import types
 from cuesta.dialects.cuesta import indexing, reduction
-from cuesta.dialects.fields import float_attr, int_array
 from cuesta.dialects.graph_builder import GraphBuilder, Value
 from cuesta.dialects.types import opmath, shape_of, spelling_of
 from cuesta.frontend.aten.pointwise import joined
@@ -86,9 +85,9 @@ def window(
     outside x. `rows`: (start, step, divisor) of each of these dims."""
     kept = len(shape_of(x)) - len(rows)
     columns = zip((0, 1, 1), zip(*rows, strict=True), strict=True)
-    lists = [int_array([*[default] * kept, *column]) for default, column in columns]
+    lists = [[*[default] * kept, *column] for default, column in columns]
     result = types.tensor([*shape_of(x)[:kept], *sizes], spelling_of(x))
-    return indexing.Window(x, *lists, float_attr(outside), result).result
+    return indexing.Window(x, *lists, outside, result).result
 
 
 def _places(b: GraphBuilder, x: Value, windows: Sequence[Window], outside: float) -> Iterator[Value]:

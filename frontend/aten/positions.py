@@ -9,11 +9,10 @@ from collections.abc import Sequence
 
 import torch
 
-from cuesta._mlir import ir
 from cuesta.dialects import types
 from cuesta.dialects.cuesta import indexing
-from cuesta.dialects.cuesta import scatter as scatter_op
-from cuesta.dialects.fields import int_array
+from cuesta.dialects.cuesta.scatter import Scatter
+from cuesta.dialects.fields import Marker
 from cuesta.dialects.graph_builder import GraphBuilder, Value
 from cuesta.dialects.kernel_scatter import atomic_of
 from cuesta.dialects.top_module import on_cpu
@@ -33,9 +32,9 @@ def index_into(
         raise Decline("indexing into a tensor without elements")
     result = types.tensor(shapes[0], spelling_of(x))
     together = [b.expand(b.convert(i, "i64"), shapes[1]) for i in indices]
-    value = indexing.Index(x, together, int_array(dims), result).result
+    value = indexing.Index(x, together, dims, result).result
     if not wraps:
-        value.owner.attributes["in_range" if in_range else "from_zero"] = ir.UnitAttr.get()
+        (indexing.Index.in_range if in_range else indexing.Index.from_zero).mark(value.owner)
     return value
 
 
@@ -46,10 +45,11 @@ def write_at(
     indices: Sequence[Value],
     walks: Sequence[int],
     combine: str,
-    flag: str | None = None,
+    flag: Marker | None = None,
     ordered: bool = False,
 ) -> Value:
-    """`cuesta.scatter` of `value`, of x's type; `indices` broadcast to its shape. `flag` is "wraps" or "in_range".
+    """`cuesta.scatter` of `value`, of x's type; `indices` broadcast to its shape. `flag` is `Scatter.wraps` or
+    `Scatter.in_range`.
 
     `ordered`: eager combines in a fixed order on a GPU too. Raises Decline where the call has to stay ATen's.
     """
@@ -59,9 +59,9 @@ def write_at(
     if reason is not None:
         raise Decline(reason)
     together = [b.expand(b.convert(i, "i64"), shape_of(value)) for i in indices]
-    result = scatter_op.Scatter(x, value, together, int_array(walks), ir.StringAttr.get(combine), x.type).result
+    result = Scatter(x, value, together, walks, combine, x.type).result
     if flag is not None:
-        result.owner.attributes[flag] = ir.UnitAttr.get()
+        flag.mark(result.owner)
     return result
 
 

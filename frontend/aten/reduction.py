@@ -8,7 +8,6 @@ from typing import Any
 
 from cuesta.dialects import types
 from cuesta.dialects.cuesta import reduction
-from cuesta.dialects.fields import int_attr
 from cuesta.dialects.graph_builder import GraphBuilder, Value
 from cuesta.dialects.types import opmath, shape_of, spelling_of
 from cuesta.frontend.aten.pointwise import refuse_integers
@@ -70,7 +69,7 @@ def _argmax(b: GraphBuilder, name: str, x: Value, dim: int, keepdim: bool) -> Va
     kept = [1 if d == dim else s for d, s in enumerate(sizes)]
     removed = sizes[:dim] + sizes[dim + 1 :]
     op = reduction.ArgMax if name == "argmax" else reduction.ArgMin
-    index = op(x, int_attr(dim), types.tensor(removed, "i64")).result
+    index = op(x, dim, types.tensor(removed, "i64")).result
     return b.reshape(index, kept) if keepdim else index
 
 
@@ -151,7 +150,7 @@ def running(b: Call, x: Value, dim: int, **_: Any) -> Value:
     if op is reduction.LogCumSumExp:
         refuse_integers(wide)
         declines_along_rows(b, dim)
-    return b.convert(op(wide, int_attr(dim), wide.type).result, result)
+    return b.convert(op(wide, dim, wide.type).result, result)
 
 
 def declines_along_rows(b: Call, dim: int) -> None:

@@ -11,7 +11,8 @@ from torch.fx import Node
 from cuesta._mlir import ir
 from cuesta.dialects import types
 from cuesta.dialects.cuesta import indexing, pointwise, reduction
-from cuesta.dialects.fields import int_attr
+from cuesta.dialects.cuesta.scatter import Scatter
+from cuesta.dialects.fields import Marker
 from cuesta.dialects.graph_builder import GraphBuilder, Value
 from cuesta.dialects.top_module import on_cpu
 from cuesta.dialects.types import shape_of, spelling_of
@@ -57,7 +58,7 @@ def index_put(b: Call, x: Value, indices: Sequence[Value | None], value: Value, 
     together = [b.reshape(b.expand(i, places), [*places, *after]) for i in chosen.values()]
     kept = iter([d for d in range(len(whole)) if not at <= d < at + len(places)])
     walks = [-1 - dims.index(d) if d in chosen else next(kept) for d in range(len(shape_of(x)))]
-    flag = "in_range" if b.name.startswith("_unsafe") and _made_of_numbers(b.node.args[1]) else "wraps"
+    flag = Scatter.in_range if b.name.startswith("_unsafe") and _made_of_numbers(b.node.args[1]) else Scatter.wraps
     return write_at(b, x, value, together, walks, "add" if add else "set", flag, ordered=add)
 
 
@@ -80,7 +81,7 @@ def put(b: Call, x: Value, index: Value, value: Value, accumulate: bool = False)
     count, sizes = math.prod(shape_of(index)), shape_of(x)
     flat = b.reshape(x, [math.prod(sizes)])
     places, value = b.reshape(index, [count]), b.reshape(value, [count])
-    return b.reshape(write_at(b, flat, value, [places], [-1], "add" if accumulate else "set", "wraps"), sizes)
+    return b.reshape(write_at(b, flat, value, [places], [-1], "add" if accumulate else "set", Scatter.wraps), sizes)
 
 
 # -- along one dim, positions of each element -------------------------------------------------
@@ -122,7 +123,7 @@ def scatter(b: Call, x: Value, dim: int, index: Value, value: Any, *, reduce: st
     if list(shape_of(index)) != [1 if d == dim else n for d, n in enumerate(sizes)]:
         return _along(b, x, dim, index, value, "set")
     value = _of_shape(b, value, shape_of(index), spelling_of(x))
-    return indexing.ScatterOne(x, index, value, int_attr(dim), x.type).result
+    return indexing.ScatterOne(x, index, value, dim, x.type).result
 
 
 @imports("scatter_add")
@@ -164,7 +165,7 @@ def _reduced(b: GraphBuilder, x: Value, value: Value, reduce: str, include_self:
 
 # -- along one dim, positions of whole slices --------------------------------------------------
 def _slices(
-    b: GraphBuilder, x: Value, dim: int, index: Value, value: Value, combine: str, flag: str | None = None
+    b: GraphBuilder, x: Value, dim: int, index: Value, value: Value, combine: str, flag: Marker | None = None
 ) -> Value:
     """x with slices of `value` along `dim` written at the positions `index`."""
     sizes = shape_of(x)
@@ -196,7 +197,7 @@ def index_fill(b: Call, x: Value, dim: int, index: Value, value: Any) -> Value:
     number = b.convert(value, spelling_of(x)) if isinstance(value, ir.Value) else b.constant(value, spelling_of(x))
     count, sizes = math.prod(shape_of(index)), shape_of(x) or (1,)
     filled = [count if d == dim % len(sizes) else n for d, n in enumerate(sizes)]
-    return _slices(b, x, dim, index, b.expand(number, filled), "set", "wraps")
+    return _slices(b, x, dim, index, b.expand(number, filled), "set", Scatter.wraps)
 
 
 @imports("histc")
@@ -214,7 +215,7 @@ def histc(b: Call, x: Value, bins: int = 100, low: float = 0, high: float = 0) -
     part = b.convert(b.where(inside, part, b.constant(0, spelling)), "i64")
     place = b.where(inside, b.with_number("minimum", part, bins - 1), b.constant(bins, "i64"))
     ones, zeros = b.constant(1, spelling, shape_of(flat)), b.constant(0, spelling, [bins + 1])
-    return b.slice(write_at(b, zeros, ones, [place], [-1], "add", "in_range"), 0, 0, bins)
+    return b.slice(write_at(b, zeros, ones, [place], [-1], "add", Scatter.in_range), 0, 0, bins)
 
 
 # -- gradients ---------------------------------------------------------------------------------
@@ -255,7 +256,7 @@ def masked_scatter_backward(b: Call, grad: Value, mask: Value, sizes: Sequence[N
     place = b.with_number("minimum", b.with_number("sub", _number_of_ones(b, flat), 1), end)
     place = b.where(flat, place, b.constant(end, "i64"))
     zeros = b.constant(0, spelling_of(grad), [end + 1])
-    written = write_at(b, zeros, b.reshape(grad, [count]), [place], [-1], "set", "in_range")
+    written = write_at(b, zeros, b.reshape(grad, [count]), [place], [-1], "set", Scatter.in_range)
     return b.reshape(b.slice(written, 0, 0, end), sizes)
 
 
@@ -265,4 +266,4 @@ def _number_of_ones(b: GraphBuilder, mask: Value) -> Value:
     if not on_cpu(mask) and (isinstance(count, Size) or count > _MOST_COUNTED):
         raise Decline(f"running sum of more than {_MOST_COUNTED} elements: too long for one GPU program")
     flat = b.convert(b.reshape(mask, [count]), "i64")
-    return reduction.CumSum(flat, int_attr(0), flat.type).result
+    return reduction.CumSum(flat, 0, flat.type).result

@@ -8,7 +8,6 @@ from typing import Any
 
 from cuesta.dialects import types
 from cuesta.dialects.cuesta import shape
-from cuesta.dialects.fields import int_array
 from cuesta.dialects.graph_builder import GraphBuilder, Value
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.frontend.aten.pooling import window
@@ -107,7 +106,7 @@ def flip(b: Call, x: Value, dims: Sequence[int]) -> Value:
     rank = len(shape_of(x))
     if not rank or not dims:
         return x
-    return shape.Flip(x, int_array(sorted({d % rank for d in dims})), x.type).result
+    return shape.Flip(x, sorted({d % rank for d in dims}), x.type).result
 
 
 @imports("repeat")
@@ -223,7 +222,7 @@ def clone(b: Call, x: Value, **_: Any) -> Value:
     strides = strides_of(b.meta)
     if not strides:
         return x
-    return shape.Copy(x, int_array(strides), types.tensor(shape_of(x), spelling_of(x))).result
+    return shape.Copy(x, strides, types.tensor(shape_of(x), spelling_of(x))).result
 
 
 @imports("detach", "alias", "lift_fresh_copy", "lift_fresh", "view_as", "alias_copy", "detach_copy")

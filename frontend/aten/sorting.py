@@ -12,7 +12,7 @@ from typing import Any
 
 from cuesta.dialects import types
 from cuesta.dialects.cuesta import reduction
-from cuesta.dialects.fields import int_attr
+from cuesta.dialects.cuesta.scatter import Scatter
 from cuesta.dialects.graph_builder import GraphBuilder, Value
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.frontend.aten.positions import write_at
@@ -70,7 +70,7 @@ def _sorted(b: GraphBuilder, values: Value, ranks: Value, dim: int) -> Value:
     """`values`, of the ranks' shape, each written at its rank along `dim`."""
     walks = [-1 if d == dim else d for d in range(len(shape_of(values)))]
     zeros = b.constant(0, spelling_of(values), shape_of(values))
-    return write_at(b, zeros, values, [ranks], walks, "set", "in_range")
+    return write_at(b, zeros, values, [ranks], walks, "set", Scatter.in_range)
 
 
 def _in_order(b: GraphBuilder, x: Value, dim: int, descending: bool) -> list[Value]:
@@ -184,9 +184,9 @@ def running_extreme(b: Call, x: Value, dim: int) -> list[Value]:
     declines_along_rows(b, dim)
     op = reduction.CumMax if "cummax" in b.name else reduction.CumMin
     whole = b.convert(x, "ui8") if spelling == "i1" else x
-    best = op(whole, int_attr(dim), whole.type).result
+    best = op(whole, dim, whole.type).result
     found, nan = b.pointwise("eq", whole, best), _isnan(b, whole)
     if nan is not None:
         found = b.pointwise("logical_or", found, nan)
     here = b.where(found, b.along(sizes, dim), b.constant(0, "i64"))
-    return [b.convert(best, spelling), reduction.CumMax(here, int_attr(dim), here.type).result]
+    return [b.convert(best, spelling), reduction.CumMax(here, dim, here.type).result]
