@@ -1,4 +1,4 @@
-"""Every torch.compile mode and option that cuesta takes, and every environment variable that it reads.
+"""Defines every torch.compile mode and option that cuesta takes, and every environment variable that it reads.
 
     torch.compile(model, backend="cuesta", mode="reduce-overhead")
     torch.compile(model, backend="cuesta", options={"fusion": False, "dump": "ir"})

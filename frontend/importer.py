@@ -196,7 +196,7 @@ class _Importer:
         results = [
             (tuple(m.shape), types.SPELLING[m.dtype], strides_of(m)) for m in wanted if isinstance(m, torch.Tensor)
         ]
-        strides = [strides_of(n.meta["val"]) for n in tensor_nodes((node.args, node.kwargs))]
+        strides = [list(strides_of(n.meta["val"])) for n in tensor_nodes((node.args, node.kwargs))]
         try:
             values = self.b.aten(str(target), args, kwargs, results, reason, strides)
         except TypeError as problem:
@@ -294,7 +294,7 @@ class _Importer:
             func.ReturnOp(results)
         FUNCTION_TYPE.put(function, ir.FunctionType.get(arguments, [r.type for r in results]))
         of_arguments = _stride_attributes(
-            [strides_of(m) for m in metas],
+            [list(strides_of(m)) for m in metas],
             donated={tensors.index(i) for i in donated if i in tensors},
             foreign={i: m.device for i, m in enumerate(metas) if m.device != self.device},
         )
@@ -368,10 +368,10 @@ def _remember_strides(node: Node, result: Any) -> None:
     # A rule may return an earlier op's result (alias, detach). That op has its strides already.
     if isinstance(owner, ir.Block) or owner.name not in _WHOLE or RESULT_STRIDES.is_on(owner):
         return
-    operands = [strides_of(n.meta["val"]) for n in tensor_nodes((node.args, node.kwargs))]
+    operands = [list(strides_of(n.meta["val"])) for n in tensor_nodes((node.args, node.kwargs))]
     metas = node.meta["val"] if isinstance(node.meta["val"], (list, tuple)) else [node.meta["val"]]
     OPERAND_STRIDES.put(owner, operands)
-    RESULT_STRIDES.put(owner, [strides_of(m) for m in metas])
+    RESULT_STRIDES.put(owner, [list(strides_of(m)) for m in metas])
 
 
 def _stride_attributes(

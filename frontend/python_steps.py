@@ -26,8 +26,9 @@ _DTYPES = frozenset(DTYPES.values())
 #: the work to wait for by a tensor's storage, and a program's memory plan knows nothing of that work.
 _COLLECTIVES = frozenset({"_c10d_functional", "_c10d_functional_autograd", "c10d", "_dtensor", "fsdp", "symm_mem"})
 
-#: Op → the position of its `storage_offset`, which counts from the start of the tensor's whole storage. A program knows
-#: only the part of the storage that an argument covers, which may differ in the next call, and only a view's values.
+#: Op → the position of its `storage_offset` among the op's arguments. The offset counts from the start of the storage.
+#: A program sees only the part of the storage that an argument covers, and another call may pass another part. Of a
+#: view, it sees only the values.
 _OFFSETS: dict[Any, int] = {
     aten.as_strided.default: 3,
     aten.as_strided_copy.default: 3,

@@ -1,4 +1,4 @@
-"""cuesta-bench: eager, Inductor and cuesta, interleaved in one process, beside what the machine can do at best.
+"""cuesta-bench: times eager, Inductor and cuesta, interleaved, and compares the times with this machine's limits.
 
 cuesta-bench --case 'softmax|bert' --json out.json --plot out.png     time
 cuesta-bench --history docs/benchmarks --check                        ratios kept from run to run; slower ones fail

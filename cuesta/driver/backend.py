@@ -58,7 +58,7 @@ def compile_fx_graph(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **
     observe = observer(options)
     DYNAMO.run(gm, options, observe)
     if not options.tiered:  # with `tiered` the other process measures
-        machine_trial.begin(gm, options)  # independent of what follows: LLVM works meanwhile
+        machine_trial.begin(gm, options)  # LLVM compiles while AOTAutograd traces
     partition = functools.partial(memory.partition, observe=observe)
     backend = aot_backend(compiler, decompositions_of(options), partition)
     with kept_by_torch(options, keep), at_once(options):

@@ -53,7 +53,7 @@ class Artefact:
     entry: str
     """The symbol of the host function in `objects`."""
     metadata: Metadata
-    """The plan, the metadata of the outputs, the report: plain JSON (string keys, lists not tuples, no NaN)."""
+    """Plain JSON: string keys, lists not tuples, no NaN."""
     kernels: dict[str, bytes] = field(default_factory=dict)
     """The code of a GPU's kernels, by name."""
 

@@ -35,7 +35,7 @@ _HINTS: ContextVar[Mapping[str, int]] = ContextVar("hints", default={})  # noqa:
 _ASSUMED: ContextVar[dict[str, bool]] = ContextVar("assumed")
 #: The names of the classes, of sympy and of torch, from which a size may be converted.
 _COMPUTED = frozenset({"Add", "Mul", "Pow", "FloorDiv", "CleanDiv", "Mod", "PythonMod"})
-#: The hint of a symbol without one.
+#: The number that `hint` uses for a symbol whose value nobody gave.
 _USUAL = 64
 
 
@@ -322,8 +322,9 @@ def _is_negative(size: Number) -> bool:
 
 
 def assumptions() -> AbstractContextManager[dict[str, bool]]:
-    """Within this context, hints decide comparisons of sizes. Yields size → whether it is negative, which calls must
-    agree with."""
+    """Within this context, `hint` decides comparisons that depend on the call; outside, they raise Undecided.
+
+    Yields size → whether it is negative, for the sizes so decided. Later calls must agree with these signs."""
     return bound(_ASSUMED, {})
 
 

@@ -101,7 +101,7 @@ def _step(rules: Rules, polynomial: Polynomial) -> tuple[Rule, int, Monomial] | 
     for rule in rules:
         for monomial, factor in polynomial.items():
             others = without(monomial, rule.lead)
-            # The remaining coefficient is 0 to factor - 1, so equal polynomials get the same one.
+            # Leaves a coefficient from 0 to factor - 1, so that equal polynomials are reduced to the same form.
             if others is not None and factor // rule.factor:
                 return rule, factor // rule.factor, others
     return None

@@ -1,4 +1,4 @@
-"""AOTAutograd and its cache. Loads torch._functorch.aot_autograd.
+"""Names the entry points of AOTAutograd and of its cache. Loads torch._functorch.aot_autograd.
 
 Without aot_module_simplified nothing is compiled by torch.compile; the others are for what is said at each.
 """

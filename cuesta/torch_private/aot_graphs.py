@@ -1,4 +1,4 @@
-"""What AOTAutograd says of a graph's results, and how it calls programs. Does not load AOTAutograd itself."""
+"""Names AOTAutograd's descriptions of results, and its convention of calls. Does not load AOTAutograd itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Settings of Dynamo, AOTAutograd and Inductor. Torch loads each of them when a function here first asks for it.
+"""Reads and sets options of Dynamo, AOTAutograd and Inductor.
+
+Torch loads each of them when a function here first asks for it.
 
 torch.compiler.config has public names for few settings, and for none of these.
 """

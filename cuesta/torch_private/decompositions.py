@@ -1,4 +1,4 @@
-"""Torch's decompositions of ATen ops, and what they ask of a tensor's strides. Loaded with torch.
+"""Names torch's tables of decompositions, and the tests of strides that they use. Loaded with torch.
 
 torch.export.default_decompositions is public but another table: it decomposes for exported programs.
 """

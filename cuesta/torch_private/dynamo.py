@@ -1,4 +1,4 @@
-"""Dynamo: its errors, counters, callbacks and backends. Loads torch._dynamo."""
+"""Names Dynamo's errors, counters, callbacks and backends. Loads torch._dynamo."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""FX graphs: modules that write their code late, and erased nodes. Loaded with torch."""
+"""Names private parts of FX: modules that write their code late, and the mark of erased nodes. Loaded with torch."""
 
 import torch
 from torch.fx._lazy_graph_module import _LazyGraphModule

@@ -1,4 +1,4 @@
-"""What cuesta shares with Inductor: the key of AOTAutograd's cache, and the base of what that cache keeps.
+"""Names what cuesta shares with Inductor: the key of AOTAutograd's cache, and the base of what that cache keeps.
 
 Loads torch._inductor.codecache, which AOTAutograd loads too, and none of Inductor's code generators.
 """

@@ -1,4 +1,4 @@
-"""Torch's logs (TORCH_LOGS, TORCH_TRACE) and its profiler. Loaded with torch.
+"""Asks torch which logs (TORCH_LOGS, TORCH_TRACE) and profilers are on. Loaded with torch.
 
 Without the logs, neither shows what cuesta compiles, and unread_logs.py cannot tell that a trace wants graphs.
 """

@@ -1,4 +1,4 @@
-"""Torch's minifier of failing graphs. Loads torch._dynamo and its debugging tools.
+"""Names torch's minifier, which reduces failing graphs. Loads torch._dynamo and its debugging tools.
 
 Without it, TORCHDYNAMO_REPRO_AFTER has no effect on cuesta.
 """

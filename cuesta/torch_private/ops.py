@@ -1,4 +1,4 @@
-"""Torch's operator types, and the facts that torch keeps of each overload. Loaded with torch."""
+"""Names torch's operator types, and reads the facts that torch keeps of each overload. Loaded with torch."""
 
 from __future__ import annotations
 

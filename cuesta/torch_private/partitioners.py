@@ -1,4 +1,4 @@
-"""Torch's partitioner of joint graphs. Loads torch._functorch.partitioners."""
+"""Names torch's partitioner of joint graphs and its tables of ops. Loads torch._functorch.partitioners."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Torch's pytrees: nested containers of tensors. Loaded with torch, and without a public path.
+"""Names torch's functions on pytrees, nested containers of tensors. Loaded with torch, and without a public path.
 
 Without them, no program can be exported, saved or called with nested arguments, and no result's tensors are found.
 """

@@ -1,4 +1,4 @@
-"""Torch's store of cache artifacts (torch.compiler.save_cache_artifacts). Loaded with torch.
+"""Names torch's store of cache artifacts (torch.compiler.save_cache_artifacts). Loaded with torch.
 
 Without it, cuesta's graphs are not among the bytes that torch.compiler.save_cache_artifacts returns, and a warm start
 on another machine compiles anew.

@@ -1,4 +1,4 @@
-"""Symbolic sizes. Torch calls the module experimental. Loads sympy."""
+"""Names torch's functions on symbolic sizes. Torch calls the module experimental. Loads sympy."""
 
 # Holds symbols and guards. Without it, a graph cannot be traced again for given sizes.
 from torch.fx.experimental.symbolic_shapes import ShapeEnv as ShapeEnv

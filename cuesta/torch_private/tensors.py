@@ -1,4 +1,4 @@
-"""A tensor's memory and lazy bits, and tensors over given memory. Loaded with torch.
+"""Names torch's functions for a tensor's memory and lazy bits, and for tensors over given memory. Loaded with torch.
 
 The names without a signature in torch are C++ functions, which run in each call of a compiled program: they are bound
 here once, and called without a function of ours between.

@@ -1,4 +1,6 @@
-"""The cuesta dialect. Importing this package defines every op of it."""
+"""Defines the cuesta dialect: functional tensor ops with ATen's names and meaning.
+
+Importing this package defines every op of it."""
 
 from cuesta.dialects.cuesta import (
     attention,

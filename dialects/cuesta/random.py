@@ -1,4 +1,4 @@
-"""Defines random ops. Their numbers are drawn from torch's generator in program order."""
+"""Defines `dropout`, the dialect's random op. Their numbers are drawn from torch's generator in program order."""
 
 from typing import Any
 

@@ -1,4 +1,6 @@
-"""Defines shape ops. ATen's many views are five ops here, which only change indices and do no work:
+"""Defines ops that rearrange or create elements: views, cat, flip, constants, ranges.
+
+ATen's many views are five ops here, which only change indices and do no work:
 `reshape`, `permute`, `expand`, `slice`, `unfold`. `cat` and `flip` move data.
 """
 

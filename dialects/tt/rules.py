@@ -93,7 +93,7 @@ def _func(op: ir.Operation) -> str | None:
     if kind.results:
         return "returns nothing: results are stored"
     if [a.type for a in block.arguments] != list(kind.inputs):
-        return f"has a block of arguments {[str(a.type) for a in block.arguments]} and the type {kind}"
+        return f"has arguments {[str(a.type) for a in block.arguments]}, which its type {kind} does not state"
     if len(entries) != len(kind.inputs):
         return f"has {len(kind.inputs)} arguments and attributes for {len(entries)}"
     grid = GRID.find(op)

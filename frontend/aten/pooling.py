@@ -1,5 +1,7 @@
-"""Imports pools. Each place in a window is one read of the input; the reads are combined element by element. An input
-element's gradient is gathered from the windows that contain it, or scattered to a maximum's position if that is faster.
+"""Imports max and average pools and their gradients.
+
+Each place in a window is one read of the input; the reads are combined element by element. An input element's
+gradient is gathered from the windows that contain it, or scattered to a maximum's position if that is faster.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Imports the custom op that frontend/fx_passes/byte_images.py puts into a graph."""
+"""Imports the resizing of uint8 images, a custom op that frontend/fx_passes/byte_images.py puts into a graph."""
 
 from __future__ import annotations
 

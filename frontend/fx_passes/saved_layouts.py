@@ -27,8 +27,8 @@ _BY_STRIDES = frozenset({aten.as_strided, aten.as_strided_copy, aten.as_strided_
 
 
 def save_channels_last(step: TrainingStep) -> None:
-    """Makes the forward graph save images in channels_last, where oneDNN computes their convolutions and that layout
-    moves fewer elements."""
+    """Makes the forward graph save images in channels_last if oneDNN computes their convolutions and converts fewer
+    elements in that layout."""
     forward, backward, outputs = step.forward, step.backward, step.outputs
     nodes = [*forward.graph.nodes, *backward.graph.nodes]
     if not torch.backends.mkldnn.is_available() or any(packet_of(n) in _BY_STRIDES for n in nodes):

@@ -27,7 +27,8 @@ def _loops(sizes: tuple[Number, ...]) -> list[int]:
     return [d for d, s in enumerate(sizes) if s != 1]
 
 
-def _lower_reduction(row: reduction.Reduction, b: LinalgBuilder, op: ir.Operation) -> None:
+def lower_reduction(row: reduction.Reduction, b: LinalgBuilder, op: ir.Operation) -> None:
+    """Lowers the reduction of a row."""
     sizes = shape_of(op.operands[0])
     loops = _loops(sizes)
     dims = set(reduction.Reduced.dims.of(op))
@@ -58,7 +59,7 @@ def _lower_reduction(row: reduction.Reduction, b: LinalgBuilder, op: ir.Operatio
 
 
 for _row in reduction.ROWS:
-    lowers(reduction.OPS[_row.name])(functools.partial(_lower_reduction, _row))
+    lowers(reduction.OPS[_row.name])(functools.partial(lower_reduction, _row))
 
 
 @lowers(reduction.ArgMax, reduction.ArgMin)

@@ -1,4 +1,4 @@
-"""Transposes squares of elements in registers."""
+"""Builds the vector shuffles that transpose a square of elements in registers."""
 
 from __future__ import annotations
 

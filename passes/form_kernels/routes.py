@@ -1,4 +1,4 @@
-"""Chooses how the host program calls an ATen overload."""
+"""Chooses the route of a call into ATen: with a given output, through torch's C shim, or through Python."""
 
 from __future__ import annotations
 

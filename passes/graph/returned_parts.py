@@ -1,4 +1,4 @@
-"""Returns from a split reduction the values that it recomputes in parts and that the graph returns.
+"""Makes a graph return the values that a split reduction computes in parts, reshaped, instead of computing them twice.
 
     %0 = cuesta.sub(%x, %y) : 2048x2048          %a = cuesta.sub(…) : 64x32x2048
     %a = cuesta.sub(…)      : 64x32x2048    →    %b = cuesta.sum(cuesta.abs(%a))

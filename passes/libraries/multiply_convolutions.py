@@ -35,7 +35,8 @@ from cuesta.sizes import Number
 _B = GraphBuilder()
 
 _CHANNELS_LAST, _BACK = [0, 2, 3, 1], [0, 3, 1, 2]
-#: Permutes [N, C, windows down, a window's rows, windows across, its columns] to have windows together; and back.
+#: From [N, C, windows down, window's rows, windows across, window's columns] to [N, windows down, windows across, C,
+#: window's rows, window's columns], and the inverse.
 _BY_WINDOW, _BY_IMAGE = [0, 2, 4, 1, 3, 5], [0, 3, 1, 4, 2, 5]
 
 

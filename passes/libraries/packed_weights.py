@@ -53,7 +53,7 @@ def multiply_panels(a: ir.Value, panels: ir.Value, tile: str) -> ir.Value:
 
 
 def keep_panels_apart(product: ir.Operation) -> None:
-    """Makes the pointwise ops after a product of `multiply_panels` that read a reshape of it keep its dims."""
+    """Rewrites pointwise ops that read a product of `multiply_panels` as [M, P * C] to read it as [M, P, C]."""
     pending = [user.results[0] for user in users(product.results[0])]
     while pending:
         own = pending.pop()

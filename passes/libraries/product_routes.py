@@ -1,4 +1,4 @@
-"""Chooses one of these ways to compute each matrix product; a part of call-libraries.
+"""Chooses the route of each matrix product, a library or a form of kernel; a part of call-libraries.
 
     library        %2 = aten.call(%a, %b) {overload = "aten.mm.default"}
     columns        %2 = cuesta.sum(%a[M, K, 1] * %b[1, K, N]) {dims = [1]}    a kernel that walks along b's rows

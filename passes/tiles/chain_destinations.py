@@ -1,4 +1,4 @@
-"""Chains the destinations of a value: the second is copied from the first, and an argument before it is overwritten.
+"""Gives each `materialize_in_destination` a value of its own: a second destination of a value is copied from the first.
 
 %1 = bufferization.materialize_in_destination %0 in %a      →      %1 = … %0 in %a
 %2 = bufferization.materialize_in_destination %0 in %b             %2 = … %1 in %b

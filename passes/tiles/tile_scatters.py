@@ -106,7 +106,7 @@ class _Writer:
                 stale.erase()
 
     def _share(self, whole: Value, tiles: dict[int, int], shared: list[int], serial: list[int]) -> Value:
-        """Writes a forall over the classes that walk the written tensor, whose tiles threads share."""
+        """Writes an `scf.forall`, whose tiles threads share, over the classes that walk the written tensor."""
         loop = scf.ForallOp([0] * len(shared), [self._bound(c) for c in shared], [tiles[c] for c in shared], [whole])
         work = sum(work_of(g, self.sizes) for g in self.generics) + math.prod(self.sizes[c] for c in self.loops)
         count_tiles(loop, [(self.sizes[c] + tiles[c] - 1) // tiles[c] for c in shared], work)

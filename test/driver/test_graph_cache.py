@@ -53,10 +53,10 @@ def changed(name: str, change: Callable[[dict[str, Any]], None]) -> tuple[Entry,
     """A specimen, and its entry with another convention and every checksum redone."""
     entry = specimen(name)
     assert isinstance(entry, Entry)
-    text, objects, kernels = unframed(entry.artefact())
-    document = json.loads(text)
+    parts = entry.parts()
+    document = json.loads(parts["json"])
     change(document["metadata"]["convention"])
-    return entry, entry.framed(framed(json.dumps(document).encode(), objects, kernels))
+    return entry, entry.put_together({**parts, "json": json.dumps(document).encode()})
 
 
 @pytest.mark.parametrize(

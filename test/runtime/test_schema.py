@@ -17,14 +17,12 @@ from cuesta.runtime.schema.checks import Wrong, refusing
 from cuesta.runtime.schema.metadata import check_metadata, read_artefact
 from cuesta.runtime.schema.numbers import check_text
 from cuesta.runtime.sized import with_sizes
-from cuesta.tools.fuzz.files.file_parts import parts_of
-from cuesta.tools.fuzz.files.specimens import Entry, specimen
+from cuesta.tools.fuzz.files.specimens import specimen
 
 
 def artefact_of(name: str) -> Artefact:
-    entry = specimen(name)
-    assert isinstance(entry, Entry)
-    return Artefact.from_bytes(entry.artefact())
+    parts = specimen(name).parts()
+    return Artefact.from_bytes(framed(parts["json"], parts["objects"], b""))
 
 
 def changed(metadata: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
@@ -228,4 +226,4 @@ def test_a_text_of_millions_of_terms_is_no_size(joined: str) -> None:
 
 
 def test_parts_are_those_of_the_file() -> None:
-    assert set(parts_of(specimen("views"))) == {"json", "objects"}
+    assert set(specimen("views").parts()) == {"json", "objects"}

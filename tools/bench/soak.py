@@ -1,4 +1,6 @@
-"""Checks a server's memory: `python -m cuesta.tools.bench.soak [--calls 20000] [--threads 4] [--plot FILE]`.
+"""Checks that a process does not grow over many calls.
+
+    `python -m cuesta.tools.bench.soak [--calls 20000] [--threads 4] [--plot FILE]`.
 
 Threads make many calls of a small transformer whose batch and length are symbolic sizes and vary, and now and then
 of a graph that is compiled for each set of sizes separately. The first quarter of the calls is a warm-up, which fills

@@ -1,4 +1,4 @@
-"""Makes a text from each seed, judges the text, and writes failures to files."""
+"""Runs the fuzzer: makes a random graph or program from each seed, as text, judges it, and writes failures to files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Judges texts in a separate process, because wrong code may crash the process or never end."""
+"""Judges random programs in a separate process, because wrong code may crash the process or never end."""
 
 from __future__ import annotations
 

@@ -129,8 +129,8 @@ def _mark_batch(case: SuiteCase, inputs: Mapping[str, Tensor]) -> None:
                 mark_dynamic(inputs[name], dim)
 
 
-#: Name → way to run and compare a case. At several batch sizes two graphs are right, or one if the batch's dim is
-#: marked; more only if Dynamo breaks the model's graph.
+#: Name → way to run and compare a case. At several batch sizes, Dynamo should compile two graphs, or one if the batch's
+#: dim is marked dynamic. More are expected only if Dynamo breaks the model's graph.
 WAYS: Mapping[str, Way] = {
     "eval": run_eval,
     "training": run_training,

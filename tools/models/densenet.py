@@ -1,4 +1,4 @@
-"""DenseNet (Huang et al. 2016, https://arxiv.org/abs/1608.06993)."""
+"""Defines DenseNet (Huang et al. 2016, https://arxiv.org/abs/1608.06993)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MobileNetV3-Large (Howard et al. 2019, https://arxiv.org/abs/1905.02244, table 1)."""
+"""Defines MobileNetV3-Large (Howard et al. 2019, https://arxiv.org/abs/1905.02244, table 1)."""
 
 from __future__ import annotations
 

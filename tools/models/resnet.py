@@ -1,4 +1,4 @@
-"""ResNet (He et al. 2015, https://arxiv.org/abs/1512.03385), with the stride in the 3x3 convolution (v1.5)."""
+"""Defines ResNet (He et al. 2015, https://arxiv.org/abs/1512.03385), with the stride in the 3x3 convolution (v1.5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Language models and Transformers built from sizes, with random weights: BERT, GPT-2, Llama, ViT and an LSTM.
+"""Builds language models and Transformers from sizes, with random weights: BERT, GPT-2, Llama, ViT and an LSTM.
 
 The library transformers is imported where it is used: it takes seconds, and most tools do not need it.
 """

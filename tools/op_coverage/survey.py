@@ -1,4 +1,4 @@
-"""Runs units in several processes, prints progress, and keeps a record of each unit in a file of JSON lines."""
+"""Runs the survey of operators in several processes, and appends their records to a file of JSON lines."""
 
 from __future__ import annotations
 

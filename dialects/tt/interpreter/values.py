@@ -1,4 +1,4 @@
-"""Represents the values of a kernel in numpy.
+"""Represents the values of a kernel at the tt level as numpy arrays.
 
 A value is an array with a leading axis of programs, then the dims of its block. An axis along which
 the value is the same everywhere may have size 1: splats, constants and broadcasts cost nothing, and

@@ -1,4 +1,4 @@
-"""Describes to fusion the machine that kernels run on."""
+"""Holds the limits that the target machine sets to fusion, such as the most ops of a kernel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Computes the new values of arguments that the graph writes to in place, over the old values.
+"""Lets a kernel write the new value of an argument over the old one, for arguments that the graph writes to in place.
 
     %v = 0.9 * %mean + 0.1 * %batch      host.launch(%batch, %mean) {@update}, which reads and writes %mean
     copy(%v, %mean)                  →

@@ -77,7 +77,7 @@ func.func @scan_loses_the_axis(%x: tensor<64x32xf32>) {
 
 // -----
 
-// expected-error@below {{has a block of arguments ['i32'] and the type (!tt.ptr<f32>) -> ()}}
+// expected-error@below {{has arguments ['i32'], which its type (!tt.ptr<f32>) -> () does not state}}
 "tt.func"() ({
 ^bb0(%a: i32):
   "tt.return"() : () -> ()

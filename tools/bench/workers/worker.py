@@ -171,7 +171,7 @@ def work(job: Job) -> None:
     try:
         found = measure(job, find_case(job.case), where)
     except Exception as error:
-        # Failures before any contender: the case cannot be built, or its arbiter cannot be computed.
+        # Failures before any backend runs: the case cannot be built, or its results in a wider dtype not computed.
         found = dict(failure(error))
     job.save(found | {"gpu": describe_gpu(where)})
     sys.stdout.flush()
