@@ -368,10 +368,10 @@ def _remember_strides(node: Node, result: Any) -> None:
     # A rule may return an earlier op's result (alias, detach). That op has its strides already.
     if isinstance(owner, ir.Block) or owner.name not in _WHOLE or RESULT_STRIDES.is_on(owner):
         return
-    operands = [strides_of(n.meta["val"]) for n in tensor_nodes((node.args, node.kwargs))]
+    operands = [list(strides_of(n.meta["val"])) for n in tensor_nodes((node.args, node.kwargs))]
     metas = node.meta["val"] if isinstance(node.meta["val"], (list, tuple)) else [node.meta["val"]]
     OPERAND_STRIDES.put(owner, operands)
-    RESULT_STRIDES.put(owner, [strides_of(m) for m in metas])
+    RESULT_STRIDES.put(owner, [list(strides_of(m)) for m in metas])
 
 
 def _stride_attributes(

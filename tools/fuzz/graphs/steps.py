@@ -303,7 +303,7 @@ def _mm(m: GraphMaker, x: Value) -> Value | None:
         y = m.build.permute(x, [*range(len(sizes) - 2), len(sizes) - 1, len(sizes) - 2])
     result = types.tensor([*sizes[:-1], static_shape(y)[-1]], spelling_of(x))
     op = contraction.MatMul(x, y, result)
-    OPERAND_STRIDES.put(op, [m.dense_strides(static_shape(v)) for v in (x, y)])
+    OPERAND_STRIDES.put(op, [[*m.dense_strides(static_shape(v))] for v in (x, y)])
     RESULT_STRIDES.put(op, [row_major(result.shape)])
     return _tame(m, op.result)
 
