@@ -12,7 +12,7 @@ import torch
 
 from cuesta._mlir import func, ir
 from cuesta.dialects import types
-from cuesta.dialects.fields import numbers
+from cuesta.dialects.graph_function import DTYPE, STRIDES, argument_attributes
 from cuesta.dialects.reference import with_strides
 from cuesta.errors import CuestaError
 from cuesta.passes.graph.default_strides import known_sizes
@@ -35,17 +35,17 @@ def arguments_of(function: func.FuncOp, values: Mapping[str, int] = MappingProxy
     Raises CuestaError for an element type that torch lacks, or a symbol without a value.
     """
     found = []
-    kinds = ir.FunctionType(function.attributes["function_type"].value).inputs
+    kinds = function.type.inputs
     for index, kind in enumerate(kinds):
         shaped = ir.ShapedType(kind)
-        attrs = function.attributes["arg_attrs"][index]
-        spelling = attrs["cuesta.dtype"].value if "cuesta.dtype" in attrs else str(shaped.element_type)
+        attrs = argument_attributes(function)[index]
+        spelling = DTYPE.find_in(attrs) or str(shaped.element_type)
         try:
             dtype = types.torch_dtype(spelling)
         except KeyError:
             raise CuestaError(f"argument {index} is {kind}: torch has no dtype for {spelling}") from None
-        sizes, strides = known_sizes(kind), numbers(attrs["cuesta.strides"])
-        assert sizes is not None
+        sizes, strides = known_sizes(kind), STRIDES.find_in(attrs)
+        assert sizes is not None and strides is not None
         if missing := {name for n in (*sizes, *strides) for name in symbols(n)} - set(values):
             raise CuestaError(f"argument {index} is {kind}: --size says what {', '.join(sorted(missing))} is, as s0=8")
         shape, steps = (tuple(at(n, values) for n in part) for part in (sizes, strides))
@@ -55,8 +55,8 @@ def arguments_of(function: func.FuncOp, values: Mapping[str, int] = MappingProxy
 
 def symbols_of(function: func.FuncOp) -> set[str]:
     """The symbols in the sizes and strides of `function`'s arguments."""
-    kinds = ir.FunctionType(function.attributes["function_type"].value).inputs
-    strides = [numbers(attrs["cuesta.strides"]) for attrs in function.attributes["arg_attrs"]]
+    kinds = function.type.inputs
+    strides = [STRIDES.find_in(attrs) or [] for attrs in argument_attributes(function)]
     return {
         name
         for kind, steps in zip(kinds, strides, strict=True)

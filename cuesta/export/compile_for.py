@@ -125,7 +125,7 @@ def _compile_for(model: Callable[..., Any], inputs: Any, where: Target, chosen: 
 def _compile_graph(
     number: int, graph: TracedGraph, target: Target, options: Options, calls: Counter[str]
 ) -> list[TargetKernel]:
-    from cuesta.dialects import make_context, walk
+    from cuesta.dialects import host, make_context, walk
     from cuesta.driver.late.smaller_blocks import smaller_blocks
     from cuesta.driver.stage_pipelines import pipeline_of
     from cuesta.passes.pipelines import stages_for
@@ -134,7 +134,7 @@ def _compile_graph(
         module = lower_graph(graph, target, options, "blocks")
         smaller = smaller_blocks(module)
         pipeline_of(stages_for(target)["tt"], options).run(module, verify=options.verify)
-        calls.update(op.attributes["overload"].value for op in walk(module.operation) if op.name == "host.aten")
+        calls.update(host.Call.overload.of(op) for op in walk(module.operation) if host.Call.matches(op))
         return make_kernels(module, target, open_cache(options.cache_root), number, smaller)
 
 

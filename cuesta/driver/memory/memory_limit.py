@@ -14,6 +14,7 @@ from collections.abc import Mapping
 
 from cuesta._mlir import func, ir
 from cuesta.dialects.graph_function import MEMORY, donated_arguments
+from cuesta.dialects.host import Call, Launch
 from cuesta.driver.dump.reproducer import as_bytecode
 from cuesta.errors import MemoryLimitError
 from cuesta.passes.infra.graph_rewrite import functions
@@ -83,9 +84,9 @@ def largest_at_peak(host: func.FuncOp) -> list[tuple[int, str]]:
 
 def _writer(base: Base) -> str:
     op = base.users[0] if base.is_alloc and base.users else base.value.owner
-    if op.name == "host.launch":
-        return f"kernel {list(op.attributes['kernel'].value)[-1]}"
-    return str(op.attributes["overload"].value) if "overload" in op.attributes else op.name
+    if Launch.matches(op):
+        return f"kernel {Launch.kernel.of(op)}"
+    return Call.overload.find(op) or op.name
 
 
 def _host_of(module: ir.Module) -> func.FuncOp:

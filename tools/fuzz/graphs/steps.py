@@ -11,10 +11,9 @@ from collections.abc import Callable
 
 import torch
 
-from cuesta._mlir import ir
 from cuesta.dialects import types
 from cuesta.dialects.cuesta import contraction, indexing, normalisation, pointwise, reduction, shape
-from cuesta.dialects.fields import float_attr, int_array, int_attr
+from cuesta.dialects.cuesta.traced_strides import OPERAND_STRIDES, RESULT_STRIDES
 from cuesta.dialects.types import row_major, spelling_of, static_shape
 from cuesta.tools.fuzz.graphs.graph_maker import LARGEST, GraphMaker, Value
 
@@ -121,15 +120,15 @@ def _arg_extreme(m: GraphMaker, x: Value) -> Value | None:
     sizes = static_shape(x)
     dim = m.dim(x)
     op = m.random.choice((reduction.ArgMax, reduction.ArgMin))
-    return op(x, int_attr(dim), types.tensor([*sizes[:dim], *sizes[dim + 1 :]], "i64")).result
+    return op(x, dim, types.tensor([*sizes[:dim], *sizes[dim + 1 :]], "i64")).result
 
 
 def _running(m: GraphMaker, x: Value) -> Value | None:
     if spelling_of(x) == "i1":
         return None
     if m.chance(0.7):
-        return reduction.CumSum(x, int_attr(m.dim(x)), x.type).result
-    return reduction.CumProd(_tanh(m, x), int_attr(m.dim(x)), x.type).result
+        return reduction.CumSum(x, m.dim(x), x.type).result
+    return reduction.CumProd(_tanh(m, x), m.dim(x), x.type).result
 
 
 def _permute(m: GraphMaker, x: Value) -> Value | None:
@@ -190,16 +189,16 @@ def _pad(m: GraphMaker, x: Value) -> Value | None:
 
 
 def _flip(m: GraphMaker, x: Value) -> Value | None:
-    return shape.Flip(x, int_array(m.dims(x)), x.type).result
+    return shape.Flip(x, m.dims(x), x.type).result
 
 
 def _copy(m: GraphMaker, x: Value) -> Value | None:
-    return shape.Copy(x, int_array(m.dense_strides(static_shape(x))), x.type).result
+    return shape.Copy(x, m.dense_strides(static_shape(x)), x.type).result
 
 
 def _iota(m: GraphMaker, x: Value) -> Value:
     spelling = m.random.choice(("i64", "i32", "f32"))
-    number = float_attr if types.is_float(spelling) else int_attr
+    number = float if types.is_float(spelling) else int
     size = m.random.choice(static_shape(x) or (3,))
     start, step = m.random.choice((0, 1, -2)), m.random.choice((1, 2, -1))
     return shape.Iota(number(start), number(step), types.tensor([size], spelling)).result
@@ -215,7 +214,7 @@ def _index(m: GraphMaker, x: Value) -> Value | None:
     if found is None or len(found[0]) > 5 or math.prod(found[0]) > LARGEST:
         return None
     indices = [m.build.expand(i, found[1]) for i in indices]
-    return indexing.Index(x, indices, int_array(dims), types.tensor(list(found[0]), spelling_of(x))).result
+    return indexing.Index(x, indices, dims, types.tensor(list(found[0]), spelling_of(x))).result
 
 
 def _gather(m: GraphMaker, x: Value) -> Value | None:
@@ -230,7 +229,7 @@ def _gather(m: GraphMaker, x: Value) -> Value | None:
     if not fitting:
         return None
     index = m.clamp(m.convert(m.random.choice(fitting), "i64"), 0, sizes[dim] - 1)
-    return indexing.Gather(x, index, int_attr(dim), types.tensor(static_shape(index), spelling_of(x))).result
+    return indexing.Gather(x, index, dim, types.tensor(static_shape(index), spelling_of(x))).result
 
 
 def _window(m: GraphMaker, x: Value) -> Value | None:
@@ -242,8 +241,8 @@ def _window(m: GraphMaker, x: Value) -> Value | None:
         found[d] = m.random.randint(1, (sizes[d] + 2) * divisors[d] // steps[d] or 1)
     if math.prod(found) > LARGEST:
         return None
-    outside = float_attr(m.random.choice((0, 1, -1)) if spelling_of(x) not in ("i1", "ui8") else 0)
-    columns = (int_array(column) for column in (starts, steps, divisors))
+    outside = m.random.choice((0, 1, -1)) if spelling_of(x) not in ("i1", "ui8") else 0
+    columns = (starts, steps, divisors)
     return indexing.Window(x, *columns, outside, types.tensor(found, spelling_of(x))).result
 
 
@@ -258,20 +257,20 @@ def _scatter_one(m: GraphMaker, x: Value) -> Value | None:
         else m.build.constant(1, spelling, line)
         for spelling in ("i64", spelling_of(x))
     )
-    return indexing.ScatterOne(x, m.clamp(index, 0, sizes[dim] - 1), value, int_attr(dim), x.type).result
+    return indexing.ScatterOne(x, m.clamp(index, 0, sizes[dim] - 1), value, dim, x.type).result
 
 
 def _softmax(m: GraphMaker, x: Value) -> Value | None:
-    x, dim = m.floating(x), int_attr(m.dim(x))
+    x, dim = m.floating(x), m.dim(x)
     if m.chance(0.5):
-        return normalisation.Softmax(x, dim, int_attr(m.chance(0.3)), x.type).result
+        return normalisation.Softmax(x, dim, m.chance(0.3), x.type).result
     return normalisation.LogSoftmax(x, dim, x.type).result
 
 
 def _softmax_backward(m: GraphMaker, x: Value) -> Value | None:
     x = m.floating(x)
     op = m.random.choice((normalisation.SoftmaxBackward, normalisation.LogSoftmaxBackward))
-    return op(m.other(x, broadcasts=False), x, int_attr(m.dim(x)), x.type).result
+    return op(m.other(x, broadcasts=False), x, m.dim(x), x.type).result
 
 
 def _layer_norm(m: GraphMaker, x: Value) -> Value | None:
@@ -285,7 +284,7 @@ def _layer_norm(m: GraphMaker, x: Value) -> Value | None:
         for number in (0.5, 0.25)
     )
     kept = types.tensor([*sizes[:-rank], *[1] * rank], spelling_of(x))
-    op = normalisation.LayerNorm(x, weight, bias, int_attr(rank), float_attr(1e-3), x.type, kept, kept)
+    op = normalisation.LayerNorm(x, weight, bias, rank, 1e-3, x.type, kept, kept)
     return m.random.choice((op.y, op.y, op.mean, op.rstd))
 
 
@@ -304,8 +303,8 @@ def _mm(m: GraphMaker, x: Value) -> Value | None:
         y = m.build.permute(x, [*range(len(sizes) - 2), len(sizes) - 1, len(sizes) - 2])
     result = types.tensor([*sizes[:-1], static_shape(y)[-1]], spelling_of(x))
     op = contraction.MatMul(x, y, result)
-    op.attributes["operand_strides"] = ir.ArrayAttr.get([int_array(m.dense_strides(static_shape(v))) for v in (x, y)])
-    op.attributes["result_strides"] = ir.ArrayAttr.get([int_array(row_major(result.shape))])
+    OPERAND_STRIDES.put(op, [[*m.dense_strides(static_shape(v))] for v in (x, y)])
+    RESULT_STRIDES.put(op, [row_major(result.shape)])
     return _tame(m, op.result)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from cuesta._mlir import ir
+from cuesta.dialects import host
 from cuesta.dialects.types import byte_size
 from cuesta.lowering.host_to_llvm import host_function
 from cuesta.reports.quantities import size_text
@@ -66,23 +67,22 @@ class _Reader:
     def run(self) -> list[Step]:
         for view in self.block.operations:
             op = view.operation
-            if op.name == "host.view":
+            if host.View.matches(op):
                 self._view(op)
-            elif op.name == "host.launch":
-                name = str(op.attributes["kernel"].value[-1])
-                ops = tuple(o.value for o in op.attributes["ops"]) if "ops" in op.attributes else ()
-                self._add(Step("kernel", name, ops), list(op.operands), op.attributes["outputs"].value)
-            elif op.name == "host.aten":
-                name = op.attributes["overload"].value.removesuffix(".default")
-                outputs = 1 if op.attributes["route"].value == "out" else 0
+            elif host.Launch.matches(op):
+                name, ops = host.Launch.kernel.of(op), tuple(host.Launch.ops.find(op) or ())
+                self._add(Step("kernel", name, ops), list(op.operands), host.Launch.outputs.of(op))
+            elif host.Call.matches(op):
+                name = host.Call.overload.of(op).removesuffix(".default")
+                outputs = 1 if host.Call.route.of(op) == "out" else 0
                 self._add(Step("aten", name), list(op.operands), outputs)
                 for result in op.results:
                     self.writers[result] = [len(self.steps) - 1]
-            elif op.name == "host.check":
+            elif host.Check.matches(op):
                 (operand,) = op.operands
                 for writer in self.writers.get(self.origins.get(operand, operand), ()):
                     step = self.steps[writer]
-                    step.arguments += (f"checks for: {op.attributes['message'].value.partition(':')[0]}",)
+                    step.arguments += (f"checks for: {host.Check.message.of(op).partition(':')[0]}",)
             elif op.name == "func.return":
                 for number, value in enumerate(op.operands):
                     for writer in self.writers.get(self.origins.get(value, value), ()):
@@ -92,7 +92,7 @@ class _Reader:
     def _view(self, op: ir.Operation) -> None:
         (operand,) = op.operands
         # The arena holds many values, each a view of the arena.
-        of_arena = not isinstance(operand.owner, ir.Block) and operand.owner.name == "host.arena"
+        of_arena = not isinstance(operand.owner, ir.Block) and host.Arena.matches(operand.owner)
         self.origins[op.results[0]] = op.results[0] if of_arena else self.origins.get(operand, operand)
 
     def _add(self, step: Step, operands: Sequence[ir.Value], outputs: int) -> None:
