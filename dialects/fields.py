@@ -54,11 +54,15 @@ class Field(Generic[T]):
 
     def of(self, op: HasAttributes) -> T:
         """The value at an op. Raises KeyError if the op lacks the attribute."""
-        return self.read(op.attributes[self.name])
+        return self.in_(op.attributes)
 
     def find(self, op: HasAttributes) -> T | None:
         """The value at an op, or None if the op lacks the attribute."""
         return self.find_in(op.attributes)
+
+    def in_(self, attributes: Any) -> T:
+        """The value in a dictionary of attributes. Raises KeyError if the dictionary lacks it."""
+        return self.read(attributes[self.name])
 
     def find_in(self, attributes: Any) -> T | None:
         """The value in a dictionary of attributes, such as those of an argument, or None."""

@@ -52,12 +52,12 @@ def result_attributes(function: func.FuncOp) -> Sequence[Any]:
 
 def strides_of_arguments(function: func.FuncOp) -> list[list[Number]]:
     """The strides of each argument. Raises KeyError if an argument has none."""
-    return [STRIDES.read(attributes[STRIDES.name]) for attributes in argument_attributes(function)]
+    return [STRIDES.in_(attributes) for attributes in argument_attributes(function)]
 
 
 def strides_of_results(function: func.FuncOp) -> list[list[Number]]:
     """The strides of each result. Raises KeyError if a result has none."""
-    return [STRIDES.read(attributes[STRIDES.name]) for attributes in result_attributes(function)]
+    return [STRIDES.in_(attributes) for attributes in result_attributes(function)]
 
 
 def set_argument_attributes(function: func.FuncOp, attributes: Sequence[Any]) -> None:

@@ -12,7 +12,7 @@ import torch
 
 from cuesta._mlir import func, ir
 from cuesta.dialects import types
-from cuesta.dialects.graph_function import DTYPE, STRIDES, argument_attributes
+from cuesta.dialects.graph_function import DTYPE, STRIDES, argument_attributes, strides_of_arguments
 from cuesta.dialects.reference import with_strides
 from cuesta.errors import CuestaError
 from cuesta.passes.graph.default_strides import known_sizes
@@ -44,8 +44,8 @@ def arguments_of(function: func.FuncOp, values: Mapping[str, int] = MappingProxy
             dtype = types.torch_dtype(spelling)
         except KeyError:
             raise CuestaError(f"argument {index} is {kind}: torch has no dtype for {spelling}") from None
-        sizes, strides = known_sizes(kind), STRIDES.find_in(attrs)
-        assert sizes is not None and strides is not None
+        sizes, strides = known_sizes(kind), STRIDES.in_(attrs)
+        assert sizes is not None
         if missing := {name for n in (*sizes, *strides) for name in symbols(n)} - set(values):
             raise CuestaError(f"argument {index} is {kind}: --size says what {', '.join(sorted(missing))} is, as s0=8")
         shape, steps = (tuple(at(n, values) for n in part) for part in (sizes, strides))
@@ -56,7 +56,7 @@ def arguments_of(function: func.FuncOp, values: Mapping[str, int] = MappingProxy
 def symbols_of(function: func.FuncOp) -> set[str]:
     """The symbols in the sizes and strides of `function`'s arguments."""
     kinds = function.type.inputs
-    strides = [STRIDES.find_in(attrs) or [] for attrs in argument_attributes(function)]
+    strides = strides_of_arguments(function)
     return {
         name
         for kind, steps in zip(kinds, strides, strict=True)
