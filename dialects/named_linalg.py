@@ -5,11 +5,8 @@
 from __future__ import annotations
 
 from cuesta._mlir import ir, linalg
-from cuesta.dialects.fields import Int
 
 _GENERIC, _FILL, _INDEX = (op.OPERATION_NAME for op in (linalg.GenericOp, linalg.FillOp, linalg.IndexOp))
-#: Of a `linalg.index`: the loop whose index the op gives.
-LOOP = Int("dim")
 
 
 def is_generic(op: ir.Operation) -> bool:

@@ -17,14 +17,10 @@ from dataclasses import dataclass
 from cuesta._mlir import ir
 from cuesta.dialects.fields import Ints, Text
 
-#: Attributes of the graph's op: its tile, and the precision of f32: "tf32", or full f32 without the attribute.
-PRODUCT, PRECISION = "product", "precision"
-#: Attribute of a batched product of the graph that multiplies each panel of a right factor that `freezing` has packed.
-PACKED = "packed"
 #: Of the generic: the loops, or in a kernel the classes, of M, N and K.
 ROLES = Ints("cuesta.product")
 #: Of the generic: the tile and the precision of the graph's op.
-TILE, GENERIC_PRECISION = Text("cuesta.product_tile"), Text("cuesta.product_precision")
+TILE, PRECISION = Text("cuesta.product_tile"), Text("cuesta.product_precision")
 
 #: The smallest size along each of M, N and K that tensor cores multiply at once.
 LEAST = 16

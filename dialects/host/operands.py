@@ -11,17 +11,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from cuesta._mlir import ir
+from cuesta.dialects.fields import Marker, Raw
 from cuesta.dialects.host import Arena, Call, Free, Launch, View
 from cuesta.dialects.types import memref_shape
 from cuesta.runtime.extents import extent
 from cuesta.sizes import Number
 
-#: Attribute of a module that is compiled with `options={"checked": True}`.
-CHECKED = "cuesta.checked"
-#: Attribute of such a module once it is in LLVM: describes each access; records refer to accesses by number, from 1.
-ACCESSES = "cuesta.accesses"
-#: Attribute of a launch in such a module: the size of each operand in bytes.
-EXTENTS = "extents"
+#: Of a module that is compiled with `options={"checked": True}`.
+CHECKED = Marker("cuesta.checked")
+#: Of such a module once it is in LLVM: describes each access; records refer to accesses by number, from 1.
+ACCESSES = Raw("cuesta.accesses")
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from cuesta._mlir import ir
 from cuesta.dialects.cuesta.contraction import AnyProduct, MatMul
-from cuesta.dialects.product import GENERIC_PRECISION, ROLES, TILE
+from cuesta.dialects.product import PRECISION, ROLES, TILE
 from cuesta.dialects.scalar import Scalar, Value
 from cuesta.dialects.types import element, shape_of, spelling_of
 from cuesta.errors import Unsupported
@@ -52,7 +52,7 @@ def lower_product(b: LinalgBuilder, op: ir.Operation) -> None:
     ROLES.put(total.owner, [loops.index(d) for d in (at_m, at_n, at_k)])
     TILE.put(total.owner, tile)
     if (precision := AnyProduct.precision.find(op)) is not None:
-        GENERIC_PRECISION.put(total.owner, precision)
+        PRECISION.put(total.owner, precision)
     b.squeezed[op.results[0]] = total
 
 

@@ -7,8 +7,7 @@ from typing import Any, Literal, cast
 
 from cuesta._mlir import ir
 from cuesta.dialects import host
-from cuesta.dialects.fields import numbers
-from cuesta.dialects.graph_function import donated_arguments
+from cuesta.dialects.graph_function import BUFFERS, MEMORY, donated_arguments
 from cuesta.dialects.host.operands import ACCESSES, Region, memory_of, name_of, operands_of
 from cuesta.dialects.kernel_module import launched_kernels
 from cuesta.dialects.types import byte_size, memref_shape
@@ -42,7 +41,7 @@ def describe(module: ir.Module) -> Program:
     """
     with module.context, ir.Location.unknown():
         layout = read_host(host_function(module))
-        memory = layout.function.attributes.get("cuesta.memory", {})
+        memory = MEMORY.find(layout.function) or {}
         donated = {layout.places[argument].root.index for argument in donated_arguments(layout.function)}
         written = layout.written()
         program: Program = {
@@ -55,7 +54,7 @@ def describe(module: ir.Module) -> Program:
                 for versions, sizes in layout.grids
             ],
             "keeps_arena": True,
-            "memory": {entry.name: entry.attr.value for entry in memory},
+            "memory": memory,
             "bases": [{"owner": b.owner, **_tensor(b.metadata)} for b in layout.returned.values()],
             "kept": len(layout.kept),
             "released": [layout.places[argument].root.index for argument in layout.released],
@@ -78,10 +77,10 @@ def describe(module: ir.Module) -> Program:
 
 def add_accesses(program: Program, module: ir.Module) -> None:
     """Moves the accesses of a checked module's kernels, which the lowering left in an attribute, to the metadata."""
-    attributes = module.operation.attributes
-    if ACCESSES in attributes:
-        program["checked"]["accesses"] = [_row(*(cell.value for cell in row)) for row in attributes[ACCESSES]]
-        del attributes[ACCESSES]
+    accesses = ACCESSES.find(module.operation)
+    if accesses is not None:
+        program["checked"]["accesses"] = [_row(*(cell.value for cell in row)) for row in accesses]
+        ACCESSES.drop(module.operation)
 
 
 def _row(*cells: object) -> Any:
@@ -108,9 +107,7 @@ def _spelled(number: Number) -> int | str:
 
 def _buffers(layout: HostLayout) -> list[PlacedBuffer]:
     """Bytes, first and last step of each buffer in an arena whose offsets depend on the call."""
-    attributes = layout.function.attributes
-    rows = attributes.get("cuesta.buffers", [])
-    return [_row(*(_spelled(n) for n in numbers(row))) for row in rows]
+    return [_row(*(_spelled(n) for n in row)) for row in BUFFERS.find(layout.function) or []]
 
 
 def _argument(layout: HostLayout, value: Value) -> Argument:

@@ -196,7 +196,7 @@ class HostLayout:
 def read_host(function: func.FuncOp) -> HostLayout:
     """The layout of a host function after plan-memory has run."""
     module = function.operation.parent
-    checked = CHECKED in module.attributes
+    checked = CHECKED.is_on(module)
     layout = HostLayout(function, target=target_of(module), device=device_of(module), checked=checked)
     given = zip(layout.block.arguments, argument_attributes(function), strict=True)
     for i, (argument, attributes) in enumerate(given):

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from cuesta._mlir import arith, ir, scf
 from cuesta.dialects import tt
-from cuesta.dialects.product import GENERIC_PRECISION, LEAST, roles_of
+from cuesta.dialects.product import LEAST, PRECISION, roles_of
 from cuesta.dialects.tt.types import element_of, shape_of
 from cuesta.dialects.types import byte_size, spelling_of
 from cuesta.lowering.linalg_to_tt.frame import Value, blocks_along, common_shape, stretched
@@ -237,4 +237,4 @@ def _parted(number: Value, size: Value) -> tuple[Value, Value]:
 
 
 def _precision(op: ir.Operation) -> str:
-    return GENERIC_PRECISION.find(op) or "ieee"
+    return PRECISION.find(op) or "ieee"

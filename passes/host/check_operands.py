@@ -22,7 +22,7 @@ class CheckOperands(Pass):
 
     def run(self, module: ir.Module) -> None:
         with module.context, ir.Location.unknown():
-            module.operation.attributes[CHECKED] = ir.UnitAttr.get()
+            CHECKED.mark(module.operation)
             for function in functions(module):
                 block = function.regions[0].blocks[0]
                 for operand in operands_of(block):

@@ -30,9 +30,9 @@ from cuesta.dialects.kernel_module import (
     operand_classes,
     parameters,
 )
-from cuesta.dialects.named_linalg import LOOP, fill, is_fill, is_index, transpose
+from cuesta.dialects.named_linalg import fill, is_fill, is_index, transpose
 from cuesta.dialects.types import index_value, row_major, shape_of, spelling_of, strided
-from cuesta.dialects.upstream_fields import ITERATOR_TYPES
+from cuesta.dialects.upstream_fields import INDEX_DIM, ITERATOR_TYPES
 from cuesta.passes.analysis.launches import launches_of, traced_parameters
 from cuesta.passes.infra.graph_rewrite import functions, is_unused
 from cuesta.passes.infra.registry import Pass, register_pass
@@ -129,7 +129,7 @@ class Tiler:
         with ir.InsertionPoint(block):
             for inner in body_ops(op):
                 if is_index(inner):
-                    mapping[inner.results[0]] = self.index(classes[LOOP.of(inner)], loops)
+                    mapping[inner.results[0]] = self.index(classes[INDEX_DIM.of(inner)], loops)
                 else:
                     clone_op(inner, mapping)
         self.values.update(zip(op.results, new.results, strict=True))

@@ -91,7 +91,7 @@ class CheckBounds(Pass):
                 checked = {name: f for name, f in functions.items() if any(map(is_pointer, _entry(f).arguments))}
                 for function in checked.values():
                     _check(function, set(checked), sites)
-            module.operation.attributes[ACCESSES] = sites.attribute()
+            ACCESSES.put(module.operation, sites.attribute())
 
 
 def _entry(function: ir.Operation) -> ir.Block:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from cuesta._mlir import ir
-from cuesta.dialects.product import GENERIC_PRECISION, is_in_panels
+from cuesta.dialects.product import PRECISION, is_in_panels
 from cuesta.dialects.types import spelling_of
 from cuesta.passes.analysis.layout import Layout, dense_strides, memory_order
 from cuesta.passes.form_kernels.fusion.grouping import Group
@@ -346,4 +346,4 @@ def _product_key(kn: KernelNode, number: dict[int, int]) -> tuple[object, ...] |
     """The properties of a matrix product that its body does not show; `number` numbers its loops."""
     if kn.node.product is None:
         return None
-    return tuple(number[loop] for loop in kn.node.product), kn.node.tile, GENERIC_PRECISION.find(kn.node.op)
+    return tuple(number[loop] for loop in kn.node.product), kn.node.tile, PRECISION.find(kn.node.op)

@@ -20,9 +20,10 @@ from cuesta.dialects.graph_function import set_argument_attributes
 from cuesta.dialects.kernel_fields import AFTER_TILES, BUFFER_LAYOUT, CLASSES, PARALLEL, SIZES, WRITABLE
 from cuesta.dialects.kernel_module import shape_attributes
 from cuesta.dialects.kernel_scatter import KernelScatter, meaning_of
-from cuesta.dialects.named_linalg import LOOP, fill, is_index
-from cuesta.dialects.product import GENERIC_PRECISION, ROLES, TILE
+from cuesta.dialects.named_linalg import fill, is_index
+from cuesta.dialects.product import PRECISION, ROLES, TILE
 from cuesta.dialects.types import row_major, size_of, strided
+from cuesta.dialects.upstream_fields import INDEX_DIM
 from cuesta.passes.form_kernels.kernels.kernel import Kernel, KernelNode, Operand
 from cuesta.sizes import Number, Size, symbol
 
@@ -112,9 +113,9 @@ def _emit_node(
         class_of = {loop_of[c]: c for c in loops}
         ROLES.put(op, [number[class_of[d]] for d in kn.node.product])
         TILE.put(op, kn.node.tile)
-        precision = GENERIC_PRECISION.find(kn.node.op)
+        precision = PRECISION.find(kn.node.op)
         if precision is not None:
-            GENERIC_PRECISION.put(op, precision)
+            PRECISION.put(op, precision)
     old = kn.node.op.regions[0].blocks[0]
     block = op.regions[0].blocks.append(*[a.type for a in old.arguments])
     mapping = dict(zip(old.arguments, block.arguments, strict=True))
@@ -152,7 +153,7 @@ def _clone(
         mapping[op.results[0]] = given[size_of(op)]
         return
     if is_index(op):
-        mapping[op.results[0]] = linalg.IndexOp(new_loop[LOOP.of(op)]).result
+        mapping[op.results[0]] = linalg.IndexOp(new_loop[INDEX_DIM.of(op)]).result
         return
     if op.name == tensor.ExtractOp.OPERATION_NAME:
         operand, source = gathered[op.operands[0]]

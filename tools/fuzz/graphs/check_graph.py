@@ -10,6 +10,7 @@ import torch
 import cuesta.dialects as dialects
 from cuesta._mlir import ir
 from cuesta.dialects.fields import ints
+from cuesta.dialects.graph_function import STORAGE, STRIDES, result_attributes
 from cuesta.dialects.reference import find_function, run_in_place, with_strides
 from cuesta.driver.lower import compile_module
 from cuesta.options import Options
@@ -31,8 +32,8 @@ def check_graph(text: str, checked: bool = False) -> Failure | None:
         module, reference = ir.Module.parse(text), ir.Module.parse(text)  # compiling changes the first
         dialects.verify(module, "parse")
         function = find_function(reference, "graph")
-        wanted = [ints(attributes["cuesta.strides"]) for attributes in function.attributes["res_attrs"]]
-        storages = [attributes["cuesta.storage"].value for attributes in function.attributes["res_attrs"]]
+        wanted = [ints(attributes[STRIDES.name]) for attributes in result_attributes(function)]
+        storages = [STORAGE.in_(attributes) for attributes in result_attributes(function)]
         inputs = random_inputs(arguments_of(function), 0, INT_RANGE)
         given = [_clone(x) for x in inputs]
         expected = _after(reference, given)

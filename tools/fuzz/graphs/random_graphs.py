@@ -10,9 +10,11 @@ import torch
 from cuesta._mlir import func, ir
 from cuesta.dialects import make_context, types
 from cuesta.dialects.cuesta import pointwise
-from cuesta.dialects.fields import int_array, int_attr
+from cuesta.dialects.cuesta.views import VIEWS
+from cuesta.dialects.graph_function import MUTATES, STORAGE, STRIDES, set_argument_attributes, set_result_attributes
 from cuesta.dialects.top_module import mark_module
 from cuesta.dialects.types import spelling_of, static_shape
+from cuesta.dialects.upstream_fields import FUNCTION_TYPE
 from cuesta.targets import CPU, Target
 from cuesta.tools.fuzz.graphs.graph_maker import LARGEST, SPELLINGS, GraphMaker, Value
 from cuesta.tools.fuzz.graphs.steps import random_step
@@ -51,11 +53,9 @@ def make_graph(seed: int, target: Target = CPU) -> str:
             if writable and maker.chance(0.25):
                 _write_arguments(maker, function, results, attributes, inputs, writable)
             func.ReturnOp(results)
-        function.attributes["function_type"] = ir.TypeAttr.get(
-            ir.FunctionType.get(arguments, [v.type for v in results])
-        )
-        function.attributes["arg_attrs"] = ir.ArrayAttr.get(inputs)
-        function.attributes["res_attrs"] = ir.ArrayAttr.get(_with_storages(entry, results, attributes, function))
+        FUNCTION_TYPE.put(function, ir.FunctionType.get(arguments, [v.type for v in results]))
+        set_argument_attributes(function, inputs)
+        set_result_attributes(function, _with_storages(entry, results, attributes, function))
         return str(module)
 
 
@@ -76,7 +76,7 @@ def _write_arguments(
         new = maker.build.expand(maker.convert(maker.random.choice(fitting[-4:]), spelling), sizes)
         results.append(new)
         attributes.append(inputs[i])
-    function.attributes["cuesta.mutates"] = int_array(written)
+    MUTATES.put(function, written)
 
 
 def _with_storages(
@@ -84,24 +84,21 @@ def _with_storages(
 ) -> list[ir.DictAttr]:
     """Adds to each result's attributes the number of its storage by torch's alias rules, as the importer does."""
     numbers = {argument: i for i, argument in enumerate(entry.arguments)}
-    mutates = (
-        [a.value for a in function.attributes["cuesta.mutates"]] if "cuesta.mutates" in function.attributes else []
-    )
+    mutates = MUTATES.find(function) or []
     roots = [_memory_root(v) for v in results]
     outputs = len(results) - len(mutates)
     found = [numbers.setdefault(root, len(numbers)) for root in roots[:outputs]] + mutates
     return [
-        ir.DictAttr.get({a.name: a.attr for a in entries} | {"cuesta.storage": int_attr(n)})
+        ir.DictAttr.get({a.name: a.attr for a in entries} | STORAGE.entry(n))
         for entries, n in zip(attributes, found, strict=True)
     ]
 
 
 def _memory_root(value: Value) -> Value:
-    views = [f"cuesta.{name}" for name in ("reshape", "permute", "expand", "slice", "unfold")]
-    while not isinstance(value.owner, ir.Block) and value.owner.name in views:
+    while not isinstance(value.owner, ir.Block) and value.owner.name in VIEWS:
         value = value.owner.operands[0]
     return value
 
 
 def _strides(strides: Sequence[int]) -> ir.DictAttr:
-    return ir.DictAttr.get({"cuesta.strides": int_array(strides)})
+    return ir.DictAttr.get(STRIDES.entry(list(strides)))

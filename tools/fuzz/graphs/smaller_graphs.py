@@ -8,9 +8,18 @@ from typing import TypeAlias
 
 from cuesta._mlir import func, ir
 from cuesta.dialects import make_context
-from cuesta.dialects.fields import int_array, int_attr, ints
+from cuesta.dialects.graph_function import (
+    MUTATES,
+    STORAGE,
+    STRIDES,
+    argument_attributes,
+    result_attributes,
+    set_argument_attributes,
+    set_result_attributes,
+)
 from cuesta.dialects.reference import find_function
 from cuesta.dialects.types import row_major, shape_of
+from cuesta.dialects.upstream_fields import FUNCTION_TYPE
 from cuesta.passes.infra.graph_rewrite import is_unused
 
 Value: TypeAlias = ir.Value
@@ -41,12 +50,11 @@ class _Graph:
         self.module = ir.Module.parse(text)
         self.function = find_function(self.module, "graph")
         self.entry = self.function.regions[0].blocks[0]
-        self.attributes = list(self.function.attributes["arg_attrs"])
-        held = self.function.attributes
-        mutates = ints(held["cuesta.mutates"]) if "cuesta.mutates" in held else []
+        self.attributes = list(argument_attributes(self.function))
+        mutates = MUTATES.find(self.function) or []
         values = list(self.terminator.operands)
         written = [None] * (len(values) - len(mutates)) + mutates
-        self.results = [_Result(*each) for each in zip(values, held["res_attrs"], written, strict=True)]
+        self.results = [_Result(*each) for each in zip(values, result_attributes(self.function), written, strict=True)]
 
     @property
     def terminator(self) -> ir.Operation:
@@ -59,7 +67,7 @@ class _Graph:
     def add_argument(self, value: Value) -> None:
         """Replaces `value` by a new argument."""
         argument = self.entry.add_argument(value.type, ir.Location.unknown())
-        self.attributes.append(ir.DictAttr.get({"cuesta.strides": int_array(row_major(shape_of(value)))}))
+        self.attributes.append(ir.DictAttr.get(STRIDES.entry(list(row_major(shape_of(value))))))
         self.replace(value, argument)
 
     def replace(self, value: Value, other: Value) -> None:
@@ -76,16 +84,14 @@ class _Graph:
             if all(is_unused(r) for r in op.results):
                 op.erase()
         self._erase_arguments()
-        held = self.function.attributes
         kinds = [a.type for a in self.entry.arguments], [r.value.type for r in self.results]
-        held["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(*kinds))
-        held["arg_attrs"] = ir.ArrayAttr.get(self.attributes)
-        held["res_attrs"] = ir.ArrayAttr.get([r.attributes for r in self.results])
+        FUNCTION_TYPE.put(self.function, ir.FunctionType.get(*kinds))
+        set_argument_attributes(self.function, self.attributes)
+        set_result_attributes(self.function, [r.attributes for r in self.results])
+        MUTATES.drop(self.function)
         written = [r.written for r in self.results if r.written is not None]
         if written:
-            held["cuesta.mutates"] = int_array(written)
-        elif "cuesta.mutates" in held:
-            del held["cuesta.mutates"]
+            MUTATES.put(self.function, written)
         return str(self.module)
 
     def _erase_arguments(self) -> None:
@@ -102,11 +108,10 @@ class _Graph:
 
 def _renumbered(attributes: ir.DictAttr, erased: int) -> ir.DictAttr:
     """A result's attributes after argument `erased` is gone: a storage number above `erased` decreases by one."""
-    entries = {a.name: a.attr for a in attributes}
-    storage = entries["cuesta.storage"].value
-    if storage > erased:
-        entries["cuesta.storage"] = int_attr(storage - 1)
-    return ir.DictAttr.get(entries)
+    storage = STORAGE.in_(attributes)
+    if storage <= erased:
+        return attributes
+    return ir.DictAttr.get({a.name: a.attr for a in attributes} | STORAGE.entry(storage - 1))
 
 
 def _variants(text: str) -> Iterator[str]:
@@ -139,8 +144,8 @@ def _return_operand(graph: _Graph, i: int, j: int) -> bool:
         return False
     result.value = owner.operands[j]
     entries = {a.name: a.attr for a in result.attributes}
-    strides = int_array(row_major(shape_of(result.value)))
-    result.attributes = ir.DictAttr.get(entries | {"cuesta.strides": strides})
+    strides = STRIDES.entry(list(row_major(shape_of(result.value))))
+    result.attributes = ir.DictAttr.get(entries | strides)
     return True
 
 
