@@ -7,4 +7,14 @@ from cuesta.tools.models.case import Built, ModelCase, SuiteCase
 from cuesta.tools.models.dashboard import DASHBOARD, DashboardModel
 from cuesta.tools.models.registry import MODELS, SUITE, find_model, published
 
-__all__ = ["DASHBOARD", "MODELS", "SUITE", "Built", "DashboardModel", "ModelCase", "SuiteCase", "find_model", "published"]
+__all__ = [
+    "DASHBOARD",
+    "MODELS",
+    "SUITE",
+    "Built",
+    "DashboardModel",
+    "ModelCase",
+    "SuiteCase",
+    "find_model",
+    "published",
+]

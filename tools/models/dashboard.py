@@ -168,9 +168,7 @@ def _text(model: str, batch: int, length: int, *, name: str = "", **settings: An
     def inputs(config: Any) -> dict[str, Tensor]:
         return {"input_ids": tokens(config)}
 
-    return DashboardModel(
-        "transformers", name or model, partial(_build_transformer, model, inputs, tokens, settings)
-    )
+    return DashboardModel("transformers", name or model, partial(_build_transformer, model, inputs, tokens, settings))
 
 
 def _translation(model: str, batch: int, length: int, **settings: Any) -> DashboardModel:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -27,7 +29,7 @@ class DLRM(nn.Module):
 
 
 def _perceptron(*widths: int) -> nn.Sequential:
-    layers = [layer for a, b in zip(widths, widths[1:], strict=False) for layer in (nn.Linear(a, b), nn.ReLU())]
+    layers = [layer for a, b in itertools.pairwise(widths) for layer in (nn.Linear(a, b), nn.ReLU())]
     return nn.Sequential(*layers)
 
 
@@ -58,7 +60,7 @@ class PointNet(nn.Module):
         widths = (3, 64, 64, 64, 128, 1024)
         self.points = nn.Sequential(*(
             layer
-            for a, b in zip(widths, widths[1:], strict=False)
+            for a, b in itertools.pairwise(widths)
             for layer in (nn.Conv1d(a, b, 1), nn.BatchNorm1d(b), nn.ReLU())
         ))  # fmt: skip
         self.head = nn.Sequential(_perceptron(1024, 512, 256), nn.Linear(256, classes))
@@ -112,7 +114,7 @@ class Generator(nn.Module):
         super().__init__()
         widths = (100, 8 * width, 4 * width, 2 * width, width)
         layers: list[nn.Module] = []
-        for index, (a, b) in enumerate(zip(widths, widths[1:], strict=False)):
+        for index, (a, b) in enumerate(itertools.pairwise(widths)):
             stride, padding = (1, 0) if index == 0 else (2, 1)
             layers += [nn.ConvTranspose2d(a, b, 4, stride, padding, bias=False), nn.BatchNorm2d(b), nn.ReLU()]
         self.layers = nn.Sequential(*layers, nn.ConvTranspose2d(width, 3, 4, 2, 1, bias=False), nn.Tanh())
