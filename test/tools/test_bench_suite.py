@@ -1,4 +1,4 @@
-"""cuesta-bench --device cuda --suite without a GPU: small cases on the CPU, made-up results, and the table of models."""
+"""cuesta-bench --suite without a GPU: small cases on the CPU, made-up results, and the table of models."""
 
 from __future__ import annotations
 

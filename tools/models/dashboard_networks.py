@@ -53,7 +53,8 @@ class GraphSage(nn.Module):
 
 
 class PointNet(nn.Module):
-    """PointNet's classifier without its transforms (Qi et al. 2017, https://arxiv.org/abs/1612.00593). N x 3 x points."""
+    """PointNet's classifier without its transforms (Qi et al. 2017, https://arxiv.org/abs/1612.00593). `points` are
+    N x 3 x points."""
 
     def __init__(self, classes: int = 40) -> None:
         super().__init__()

@@ -24,8 +24,8 @@ class Workload:
 
     Without parameters, a call is `function(*arguments)` without gradients. With parameters, the function returns a
     loss, and a call is a training step: forward, loss, backward. With `optimizer`, which builds an optimizer from the
-    parameters, the whole step is compiled as one function, from zero_grad to the optimizer's step. With `whole`, a break of the graph
-    is an error.
+    parameters, the whole step is compiled as one function, from zero_grad to the optimizer's step. With
+    `whole`, a break of the graph is an error.
     """
 
     function: Callable[..., Any]

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from fcntl import LOCK_EX, flock
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,11 @@ def measure_wave(
         folder = Path(name)
         cold = compile_cold(cases, contenders, device, limit, folder, progress)
         places = {case: _linked(folder, case, cold[case]) for case in cases}
-        found = _in_turns(places, contenders, device, rounds or SUITE_ROUNDS, limit, folder / "turn", progress)
+        measured = partial(_in_turns, contenders, device, rounds or SUITE_ROUNDS, limit, folder / "turn", progress)
+        found = measured(places)
+        for case in [case for case in cases if len(cases) > 1 and _lacked_memory(found[case])]:
+            progress(f"{case}: again, alone")
+            found |= measured({case: places[case]})
     for case, result in found.items():
         for part in result.get("contenders", {}).values():
             if "graphs" in part:
@@ -73,9 +78,15 @@ def compile_cold(
     jobs = list(itertools.product(sorted(backends, reverse=True), cases))
     with ThreadPoolExecutor(len(cases)) as pool:
         found = dict(zip(jobs, pool.map(compile_one, jobs), strict=True))
-    alone = [job for job, result in found.items() if "OutOfMemory" in result.get("failed", "")]
+    alone = [job for job, result in found.items() if _lacked_memory(result)]
     found |= {job: compile_one(job) for job in alone}
     return {case: {backends[backend][0]: found[backend, case] for backend in backends} for case in cases}
+
+
+def _lacked_memory(result: Mapping[str, Any]) -> bool:
+    """Whether the case, or a contender in it, failed for want of the GPU's memory, which a wave's cases share."""
+    parts = [result, *result.get("contenders", {}).values()]
+    return any("OutOfMemory" in part.get("failed", "") for part in parts)
 
 
 def _cache(folder: Path, case: str, backend: str) -> Path:
@@ -98,13 +109,13 @@ def _linked(folder: Path, case: str, backends: Mapping[str, Any]) -> Path:
 
 
 def _in_turns(
-    places: Mapping[str, Path],
     contenders: Sequence[str],
     device: str,
     rounds: int,
     limit: float,
     turn: Path,
     progress: Progress,
+    places: Mapping[str, Path],
 ) -> dict[str, dict[str, Any]]:
     """Case → its results of times. All cases get ready at the same time; none is timed before all are ready."""
     ready = threading.Semaphore(0)
