@@ -1,8 +1,8 @@
 """Defines what is measured: each case is a name and how to make a model or a function (`case`).
 
 `cpu`, `gpu`, `suite` and `survey` list the cases; their models come from cuesta/tools/models, their functions from
-`functions` and `kernels`. Out comes a `Workload`: what gets compiled, its arguments, and how a call of it trains. Imports
-`contenders` of the other modules of the benchmark, nothing of its rooms.
+`functions` and `kernels`. Out comes a `Workload`: what gets compiled, its arguments, and how a call of it trains.
+Imports `contenders` of the other modules of the benchmark, nothing of its rooms.
 """
 
 from cuesta.tools.bench.cases.case import Case

@@ -1,8 +1,8 @@
 """Measures one case in its own process: `python -m cuesta.tools.bench.workers.worker JOB`.
 
 JOB is JSON: what ("times", "compile", "kernels" or "memory"), case, contenders, device, rounds, output, caches, threads
-and turn; rounds and threads may be null, for what is usual. `turn`, if not null, names a file to lock before anything is
-timed. Each result is written to the file `output` at once, so that results survive if the process dies. Progress goes
+and turn; rounds and threads may be null, for what is usual. `turn`, if not null, names a file to lock before anything
+is timed. Each result is written to the file `output` at once, so that results survive if the process dies. Progress goes
 to stdout. `caches` is the folder of every compiler's caches.
 """
 
