@@ -30,7 +30,7 @@ import torch
 from cuesta.tools.backend import register_cuesta
 from cuesta.tools.bench import command
 from cuesta.tools.bench.backends import inductor_is_missing
-from cuesta.tools.bench.cases import CPU_CASES, GPU_CASES, SUITE_CASES, SURVEY_CASES
+from cuesta.tools.bench.cases import CPU_CASES, GPU_CASES, SUITE_CASES, SURVEY_CASES, Case
 from cuesta.tools.bench.contenders import CPU_DEFAULT, GPU_DEFAULT, Contender, unknown_contender
 from cuesta.tools.bench.reporting.history import HistoryError, keep
 from cuesta.tools.bench.reporting.plot import plot_history
@@ -110,7 +110,7 @@ def parse(argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[Any], li
     arguments.argv = argv
     on_gpu = arguments.device == "cuda"
     try:
-        listed = GPU_CASES if on_gpu else SURVEY_CASES if arguments.survey else CPU_CASES
+        listed: Sequence[Case] = GPU_CASES if on_gpu else SURVEY_CASES if arguments.survey else CPU_CASES
         listed = SUITE_CASES if arguments.suite else listed
         cases = [case for case in listed if re.search(arguments.case, case.name)][arguments.first :][: arguments.count]
     except re.error as error:

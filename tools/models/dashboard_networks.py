@@ -13,6 +13,8 @@ class DLRM(nn.Module):
     """A recommender (Naumov et al. 2019, https://arxiv.org/abs/1906.00091) with Criteo's 13 numbers and 26 tables.
     `numbers` are N x 13, `ids` 26 x N."""
 
+    pairs: Tensor
+
     def __init__(self, tables: int = 26, rows: int = 10_000, width: int = 64) -> None:
         super().__init__()
         self.tables = nn.ModuleList(nn.EmbeddingBag(rows, width, mode="sum") for _ in range(tables))
@@ -24,8 +26,8 @@ class DLRM(nn.Module):
     def forward(self, numbers: Tensor, ids: Tensor) -> Tensor:
         dense = self.bottom(numbers)
         features = torch.stack([dense, *(table(row[:, None]) for table, row in zip(self.tables, ids, strict=True))], 1)
-        products = features @ features.transpose(1, 2)
-        return self.last(self.top(torch.cat([dense, products[:, self.pairs[0], self.pairs[1]]], 1)))
+        rows, columns = self.pairs
+        return self.last(self.top(torch.cat([dense, (features @ features.transpose(1, 2))[:, rows, columns]], 1)))
 
 
 def _perceptron(*widths: int) -> nn.Sequential:
@@ -72,6 +74,8 @@ class PointNet(nn.Module):
 
 class RadianceField(nn.Module):
     """NeRF's network without view directions (Mildenhall et al. 2020, https://arxiv.org/abs/2003.08934). Points x 3."""
+
+    scales: Tensor
 
     def __init__(self, frequencies: int = 10, width: int = 256) -> None:
         super().__init__()

@@ -70,7 +70,7 @@ def compile_cold(
         cache = _cache(folder, case, backend)
         found = run_job("compile", case, backends[backend], device, None, limit, lambda _: None, cache)
         # A failure after the first contender's result leaves the result.
-        kept = {key: found[key] for key in ("total", "failed", "gpu") if key in found}
+        kept: dict[str, Any] = {key: found[key] for key in ("total", "failed", "gpu") if key in found}
         progress(f"{case}: {backend}, cold: " + (f"{kept['total']:.1f} s" if "total" in kept else kept["failed"]))
         return kept
 

@@ -2,8 +2,8 @@
 
 JOB is JSON: what ("times", "compile", "kernels" or "memory"), case, contenders, device, rounds, output, caches, threads
 and turn; rounds and threads may be null, for what is usual. `turn`, if not null, names a file to lock before anything
-is timed. Each result is written to the file `output` at once, so that results survive if the process dies. Progress goes
-to stdout. `caches` is the folder of every compiler's caches.
+is timed. Each result is written to the file `output` at once, so that results survive if the process dies. Progress
+goes to stdout. `caches` is the folder of every compiler's caches.
 """
 
 from __future__ import annotations
@@ -100,19 +100,21 @@ def compile_once(job: Job, case: Case, where: torch.device) -> dict[str, Any]:
         named = time.perf_counter() - began
         first, *later = [_timed(call, where) for _ in range(3)]
         graphs = _compiled_graphs(contender)
+        found = {
+            "total": named + first,
+            "torch.compile": named,
+            "first_call": first,
+            "later_calls": later,
+            "dynamo_metrics": {name: sum(values) for name, values in compilation_time_metrics.items()},
+            "graphs": graphs,
+        }
+        job.save(found)
         for other in others:
             try:
                 step_of(other, workload)()
             except Exception as error:
                 progress(f"{other} failed: {failure(error)['failed']}")
-    return {
-        "total": named + first,
-        "torch.compile": named,
-        "first_call": first,
-        "later_calls": later,
-        "dynamo_metrics": {name: sum(values) for name, values in compilation_time_metrics.items()},
-        "graphs": graphs,
-    }
+    return found
 
 
 def peak_memory(job: Job, case: Case, where: torch.device) -> dict[str, Any]:
