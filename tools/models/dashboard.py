@@ -134,7 +134,7 @@ TIMM = (
 TORCHVISION = (
     _torchvision("alexnet", 256),
     _torchvision("densenet121", 32),
-    _torchvision("googlenet", 64, aux_logits=False, init_weights=True),
+    _torchvision("googlenet", 64, aux_logits=False, init_weights=False),
     _torchvision("mnasnet1_0", 64),
     _torchvision("mobilenet_v2", 64),
     _torchvision("mobilenet_v3_large", 64),
