@@ -9,6 +9,7 @@ cuesta-bench --case bert_base_eval --memory                           peak memor
 cuesta-bench --survey --threads 1 --markdown page.md                  a hundred small functions, our slowest first
 cuesta-bench --device cuda --case resnet50 --json out.json            models on a GPU: right, time, memory, kernels
 cuesta-bench --device cuda --case gpt2_eval --kernels                 where the time goes, kernel by kernel
+cuesta-bench --device cuda --suite --first 0 --count 24 --json s.json  models as torch.compile's dashboard has them
 cuesta-bench --device cuda --results a.json b.json --markdown page.md what runs have kept, as one page
 """
 
@@ -29,7 +30,7 @@ import torch
 from cuesta.tools.backend import register_cuesta
 from cuesta.tools.bench import command
 from cuesta.tools.bench.backends import inductor_is_missing
-from cuesta.tools.bench.cases import CPU_CASES, GPU_CASES, SURVEY_CASES
+from cuesta.tools.bench.cases import CPU_CASES, GPU_CASES, SUITE_CASES, SURVEY_CASES, Case
 from cuesta.tools.bench.contenders import CPU_DEFAULT, GPU_DEFAULT, Contender, unknown_contender
 from cuesta.tools.bench.reporting.history import HistoryError, keep
 from cuesta.tools.bench.reporting.plot import plot_history
@@ -85,10 +86,19 @@ def parser_of_arguments() -> argparse.ArgumentParser:
     what.add_argument("--memory", action="store_true", help="measure peak memory instead (a GPU's runs always do)")
     what.add_argument("--survey", action="store_true", help="measure many small cases instead: the least time of each")
     what.add_argument("--kernels", action="store_true", help="GPU: measure time, bytes and operations of each kernel")
+    what.add_argument(
+        "--suite", action="store_true", help="GPU: measure the models of torch.compile's dashboard instead"
+    )
     gpu = parser.add_argument_group("on a GPU")
+    gpu.add_argument("--first", type=int, default=0, metavar="N", help="leave out the first N of the cases")
+    gpu.add_argument("--count", type=int, metavar="N", help="measure at most N cases")
     gpu.add_argument("--limit", type=float, default=300, metavar="S", help="most seconds of a process (%(default)s)")
     gpu.add_argument(
-        "--prepare", type=int, metavar="N", help="compile all cases into one cache first, N processes at a time"
+        "--prepare",
+        type=int,
+        metavar="N",
+        help="compile all cases into one cache first, N processes at a time; of a suite, "
+        "N cases at a time (half of the cores)",
     )
     return parser
 
@@ -100,28 +110,31 @@ def parse(argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[Any], li
     arguments.argv = argv
     on_gpu = arguments.device == "cuda"
     try:
-        listed = GPU_CASES if on_gpu else SURVEY_CASES if arguments.survey else CPU_CASES
-        cases = [case for case in listed if re.search(arguments.case, case.name)]
+        listed: Sequence[Case] = GPU_CASES if on_gpu else SURVEY_CASES if arguments.survey else CPU_CASES
+        listed = SUITE_CASES if arguments.suite else listed
+        cases = [case for case in listed if re.search(arguments.case, case.name)][arguments.first :][: arguments.count]
     except re.error as error:
         parser.error(f"--case {arguments.case!r} is not a regular expression: {error}")
     if not cases:
         parser.error(f"--case {arguments.case!r} matches no case; --list shows them")
-    for name in ("threads", "repeats", "limit", "prepare"):
+    if arguments.first < 0:
+        parser.error(f"--first must be at least 0, not {arguments.first}")
+    for name in ("threads", "repeats", "limit", "prepare", "count"):
         if (value := getattr(arguments, name)) is not None and value < 1:
             parser.error(f"--{name} must be at least 1, not {value}")
     if on_gpu and arguments.memory:
         parser.error("--memory is for the CPU: on a GPU, peak memory is part of every run")
     if on_gpu and arguments.survey:
         parser.error("--survey is for the CPU")
-    if not on_gpu and (arguments.kernels or arguments.prepare):
-        parser.error("--kernels and --prepare need --device cuda")
+    if not on_gpu and (arguments.kernels or arguments.prepare or arguments.suite):
+        parser.error("--kernels, --prepare and --suite need --device cuda")
     if arguments.prepare and arguments.compile:
         parser.error("--prepare fills the caches, which --compile needs empty")
     backends = _backends(parser, arguments)
     if (arguments.check or arguments.reference or arguments.trend) and not arguments.history:
         parser.error("--check, --reference and --trend need --history")
     takes_times = not (arguments.compile or arguments.memory or arguments.survey or arguments.kernels)
-    if arguments.history and not takes_times:
+    if arguments.history and (arguments.suite or not takes_times):
         parser.error("--history keeps ratios of times, which this run does not measure")
     if arguments.history and not os.access(arguments.history.parent, os.W_OK):
         parser.error(f"cannot write {arguments.history}")

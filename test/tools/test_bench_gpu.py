@@ -245,6 +245,7 @@ def test_runs_melt_into_one() -> None:
         "times": {"x": 1, "y": 2},
         "compile": {},
         "kernels": {"x": 3},
+        "suite": {},
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,11 +18,12 @@ from cuesta.tools.bench.cases import Case
 from cuesta.tools.bench.measuring.limits import Limits, Meter, cache_sizes
 from cuesta.tools.bench.measuring.loops import make_loops
 from cuesta.tools.bench.measuring.on_cpu import Progress, hold_to, time_case
-from cuesta.tools.bench.reporting import cpu_page, gpu_page
+from cuesta.tools.bench.reporting import cpu_page, gpu_page, suite_tables
 from cuesta.tools.bench.reporting.history import about_machine, relative, title_of
 from cuesta.tools.bench.reporting.plot import plot_ratios
 from cuesta.tools.bench.reporting.results import Results, command_line, read_results
 from cuesta.tools.bench.workers.processes import compile_case, compile_on_cpu, memory_peaks, prepare, run_job
+from cuesta.tools.bench.workers.waves import measure_wave
 from cuesta.torch_private.configs import recurrent_layers
 
 COMPILE_ROUNDS = 3
@@ -38,6 +40,9 @@ def run(
     if arguments.results:
         results = read_results(arguments.results, tuple(pages.SECTIONS), {case.name for case in cases})
         pages.show(results)
+    elif arguments.suite:
+        results = measure_suite(arguments, cases, contenders, device, progress)
+        gpu_page.show_section("suite", results["suite"])
     elif arguments.device == "cuda":
         results = measure_on_gpu(arguments, cases, contenders, device, progress)
         gpu_page.show_speedups(results)
@@ -47,8 +52,13 @@ def run(
     for path in keep(arguments, results):
         progress(f"wrote {path}")
     if arguments.plot:
-        drawn = relative(results.get("times", {}))
+        drawn = (
+            suite_tables.relative_of_groups(results["suite"]) if arguments.suite else relative(results.get("times", {}))
+        )
         names = list(dict.fromkeys(contender for case in drawn.values() for contender in case))
+        if not names:
+            progress("nothing was timed: there is nothing to draw")
+            return 1, results
         plot_ratios(arguments.plot, names, drawn, title_of(about_machine(results["machine"])))
         progress(f"wrote {arguments.plot}")
     return (1 if pages.has_problem(results) else 0), results
@@ -100,18 +110,40 @@ def measured_limits(threads: int, progress: Progress) -> Limits:
     return Meter(make_loops(), threads).limits(cache_sizes(threads))
 
 
+def measure_suite(
+    arguments: argparse.Namespace, cases: Sequence[Case], contenders: Sequence[str], device: str, progress: Progress
+) -> Results:
+    """Measures the cases wave by wave. Updates the files after each wave: a stopped run keeps the waves before."""
+    results = _nothing_yet(arguments)
+    about, size = results["machine"], arguments.prepare or max(1, (os.cpu_count() or 1) // 2)
+    for begin in range(0, len(cases), size):
+        names = [case.name for case in cases[begin : begin + size]]
+        for name, found in measure_wave(
+            names, contenders, device, arguments.repeats, arguments.limit, progress
+        ).items():
+            about["gpu"] = found.pop("gpu", None) or about.get("gpu", {})
+            for part in found["cold"].values():
+                part.pop("gpu", None)
+            results["suite"][name] = found | {"commit": about["commit"]}
+        keep(arguments, results)
+    return results
+
+
+def _nothing_yet(arguments: argparse.Namespace) -> Results:
+    """The results of a run on a GPU before its first case."""
+    about = machine.describe(torch.get_num_threads())
+    about["driver"] = machine.gpu_driver()
+    sections: Results = {name: {} for name in gpu_page.SECTIONS}
+    return {"machine": about, "commands": [command_line(arguments.argv)], **sections}
+
+
 def measure_on_gpu(
     arguments: argparse.Namespace, cases: Sequence[Case], contenders: Sequence[str], device: str, progress: Progress
 ) -> Results:
     """Measures every case in a process of its own. Prints its results and updates the files after each case."""
     section = "compile" if arguments.compile else "kernels" if arguments.kernels else "times"
-    about = machine.describe(torch.get_num_threads())
-    about["driver"] = machine.gpu_driver()
-    results: Results = {
-        "machine": about,
-        "commands": [command_line(arguments.argv)],
-        **{name: {} for name in gpu_page.SECTIONS},
-    }
+    results = _nothing_yet(arguments)
+    about = results["machine"]
     with prepared(arguments, cases, contenders, device, progress) as cache:
         for case in cases:
             if section == "compile":

@@ -28,6 +28,10 @@ class Model:
 
     built: Built
     kind: Kind
+    autocast: torch.dtype | None = None
+    """The dtype in which training runs its products, with weights in float32."""
+    whole: bool = True
+    """Whether a break of the graph is an error."""
 
     def workload(self) -> Workload:
         module, loss = self.built.module.train(self.kind != "eval"), self.built.loss
@@ -36,14 +40,26 @@ class Model:
             def evaluate(inputs: dict[str, Tensor]) -> Any:
                 return module(**inputs)
 
-            return Workload(evaluate, (self.built.inputs,))
+            return Workload(evaluate, (self.built.inputs,), whole=self.whole)
 
         def train(inputs: dict[str, Tensor], targets: Tensor) -> Tensor:
             return loss(module(**inputs), targets)
 
+        if self.autocast:
+            train = self._with_autocast(train, self.autocast)
+
         optimizer = torch.optim.Adam if self.kind == "adam" else None
         arguments = (self.built.inputs, self.built.targets)
-        return Workload(train, arguments, tuple(module.parameters()), optimizer)
+        return Workload(train, arguments, tuple(module.parameters()), optimizer, self.whole)
+
+    def _with_autocast(self, loss_of: Callable[..., Tensor], dtype: torch.dtype) -> Callable[..., Tensor]:
+        device = next(self.built.module.parameters()).device.type
+
+        def train(inputs: dict[str, Tensor], targets: Tensor) -> Tensor:
+            with torch.autocast(device, dtype):
+                return loss_of(inputs, targets)
+
+        return train
 
     def names(self) -> list[str]:
         """The names of the workload's parameters, in order."""
@@ -55,17 +71,19 @@ class Model:
         """A copy with every weight moved within the rounding of a product's operands: an equally valid rounding."""
         module = copy.deepcopy(self.built.module)
         generator = torch.Generator(next(module.parameters()).device).manual_seed(seed)
-        unit = _unit(module)
+        unit = finfo(self.autocast).eps / 2 if self.autocast else _unit(module)
         with torch.no_grad():
             for parameter in module.parameters():
                 parameter.copy_(_moved(parameter, unit or finfo(parameter.dtype).eps / 2, generator))
-        return Model(Built(module, self.built.inputs, self.built.targets, self.built.loss), self.kind)
+        return replace(self, built=replace(self.built, module=module))
 
     def wider(self) -> Model:
-        """A copy that computes in the arbiter's dtype, with the same weights."""
+        """A copy that computes in the arbiter's dtype, with the same weights: without autocast, if there is one."""
+        if self.autocast:
+            return replace(self, built=replace(self.built, module=copy.deepcopy(self.built.module)), autocast=None)
         dtype = WIDER[next(self.built.module.parameters()).dtype]
         module = copy.deepcopy(self.built.module).to(dtype)
-        return Model(Built(module, _widened(self.built.inputs), self.built.targets, self.built.loss), self.kind)
+        return replace(self, built=replace(self.built, module=module, inputs=_widened(self.built.inputs)))
 
 
 @dataclass(frozen=True)
@@ -135,14 +153,18 @@ def model(
     *,
     nhwc: bool = False,
     random: bool = False,
+    autocast: torch.dtype | None = None,
+    whole: bool = True,
 ) -> Case:
-    """The case of a model that computes in `dtype`; `nhwc`: weights and images in channels_last."""
+    """The case of a model that computes in `dtype`; `nhwc`: weights and images in channels_last. `autocast` and `whole`
+    are those of `Model`."""
 
     def make() -> Model:
         built = build()
         layout: dict[str, Any] = {"memory_format": torch.channels_last} if nhwc else {}
         inputs = {k: v.to(dtype, **layout) if v.is_floating_point() else v for k, v in built.inputs.items()}
-        return Model(Built(built.module.to(dtype=dtype, **layout), inputs, built.targets, built.loss), kind)
+        module = built.module.to(dtype=dtype, **layout)
+        return Model(Built(module, inputs, built.targets, built.loss), kind, autocast, whole)
 
     return Case(name, make, random)
 

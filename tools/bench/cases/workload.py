@@ -24,13 +24,15 @@ class Workload:
 
     Without parameters, a call is `function(*arguments)` without gradients. With parameters, the function returns a
     loss, and a call is a training step: forward, loss, backward. With `optimizer`, which builds an optimizer from the
-    parameters, the whole step is compiled as one function, from zero_grad to the optimizer's step.
+    parameters, the whole step is compiled as one function, from zero_grad to the optimizer's step. With
+    `whole`, a break of the graph is an error.
     """
 
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
     parameters: tuple[Tensor, ...] = ()
     optimizer: Callable[[tuple[Tensor, ...]], torch.optim.Optimizer] | None = None
+    whole: bool = True
 
     def compiled(self, backend: str, form: str | None = None) -> Callable[[], Any]:
         """One call as a function without arguments, compiled by a backend in `form`; not compiled for "eager"."""
@@ -42,7 +44,7 @@ class Workload:
         if self.optimizer is not None:
             # Dynamo breaks the graph at backward.
             return self._plain_call(run(self._whole_step(self.optimizer(self.parameters)), False))
-        once = run(self.function, True)
+        once = run(self.function, self.whole)
         return self._training_call(once) if self.parameters else self._plain_call(once)
 
     def results(self, outcome: Any) -> list[Tensor]:

@@ -44,8 +44,10 @@ def measure_case(
     rounds: int | None,
     save: Save,
     progress: Progress,
+    begin: Callable[[], None] = lambda: None,
 ) -> dict[str, Any]:
-    """The results by contender: {"contenders": {name: {…}}}. Passes them to `save` after every addition.
+    """The results by contender: {"contenders": {name: {…}}}. Passes them to `save` after every addition. Calls `begin`
+    when all contenders are warm, before any is timed.
 
     A contender that raised has "failed". The others have "compile" (seconds of the first call, with the caches that
     earlier contenders left in this process), "accuracy", "memory" (bytes above those of weights and inputs), "times"
@@ -70,6 +72,9 @@ def measure_case(
                 progress(f"{contender} failed: {part['failed']}")
                 device.release(where)
             save(found)
+        judge = None  # frees the arbiter's results
+        device.release(where)
+        begin()
         progress("time")
         for name, samples in (interleaved(calls, where, rounds) if calls else {}).items():
             found["contenders"][name]["times"] = [asdict(s) for s in samples]

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from cuesta.tools.bench.reporting import gpu_tables as tables
+from cuesta.tools.bench.reporting import suite_tables
 from cuesta.tools.bench.reporting.table import (
     Table,
     commands_lines,
@@ -17,7 +18,7 @@ from cuesta.tools.bench.reporting.table import (
     table_lines,
 )
 
-SECTIONS = ("times", "compile", "kernels")
+SECTIONS = ("times", "compile", "kernels", "suite")
 
 
 def show(results: Mapping[str, Any]) -> None:
@@ -29,7 +30,11 @@ def show(results: Mapping[str, Any]) -> None:
 
 def show_section(section: str, cases: Mapping[str, Any]) -> None:
     """Prints the tables of one section."""
-    if section != "kernels" and cases:
+    if section == "suite" and cases:
+        for content in (suite_tables.cases_table(cases), suite_tables.means_table(cases)):
+            _print(content)
+        print("".join(f"  {line}\n" for line in suite_tables.shortfalls(cases)))
+    elif section in ("times", "compile") and cases:
         table_of = tables.times_table if section == "times" else tables.compile_table
         _print(table_of(cases), tables.notes(cases))
     for label, part, contenders in tables.parts_of(cases) if section == "kernels" else ():
@@ -81,6 +86,12 @@ def _lines(results: Mapping[str, Any]) -> Iterator[str]:
     if cases := results.get("compile"):
         content = tables.compile_table(cases)
         yield from section_lines("## Compile times", tables.ABOUT_COMPILE, content, tables.notes(cases))
+    if cases := results.get("suite"):
+        means, all_cases = suite_tables.means_table(cases), suite_tables.cases_table(cases)
+        origins, short = suite_tables.origins(cases), suite_tables.shortfalls(cases)
+        yield from section_lines("## Suite", suite_tables.ABOUT_MEANS, means, origins)
+        yield from ("", "## What falls short", "", *(f"- {line}" for line in short or ["nothing"]))
+        yield from section_lines("## Cases of the suite", suite_tables.ABOUT_CASES, all_cases)
     if cases := results.get("kernels"):
         yield from ("", "## Where the time goes", "", paragraph(tables.ABOUT_KERNELS))
         for label, part, _ in tables.parts_of(cases):

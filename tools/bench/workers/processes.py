@@ -11,6 +11,7 @@ import contextlib
 import functools
 import itertools
 import json
+import math
 import multiprocessing
 import os
 import signal
@@ -28,7 +29,7 @@ from typing import IO, Any
 
 import cuesta
 from cuesta.tools.bench.contenders import Contender
-from cuesta.tools.bench.workers.worker import Job, work
+from cuesta.tools.bench.workers.worker import HAS_TURN, WAITS, Job, work
 from cuesta.torch_private.devices import is_in_bad_fork
 
 WORKER = "cuesta.tools.bench.workers.worker"
@@ -38,6 +39,7 @@ LOADED = (
     "cuesta.driver.lower",
     "transformers.modeling_utils",
     "torchvision.models",
+    "timm",
 )
 """Modules that take long to load. Those that are not installed are skipped."""
 
@@ -54,15 +56,27 @@ def run_job(
     progress: Progress,
     cache: Path | None = None,
     threads: int | None = None,
+    turn: Path | None = None,
 ) -> dict[str, Any]:
     """The worker's results, with "failed" if it ended with an error or ran for more than `limit` seconds, if given.
 
-    `cache` is the folder of every compiler's caches; by default an empty one.
+    `cache` is the folder of every compiler's caches; by default an empty one. `turn` is a file that the worker locks
+    before it times anything: the limit is for what comes before and for what comes after, and not for the waiting.
     """
     began = time.perf_counter()
     with _folder() as folder:
         output, errors = folder / "found.json", folder / "stderr"
-        job = Job(what, case, list(contenders), device, rounds, str(output), str(cache or folder), threads)
+        job = Job(
+            what,
+            case,
+            list(contenders),
+            device,
+            rounds,
+            str(output),
+            str(cache or folder),
+            threads,
+            str(turn) if turn else None,
+        )
         start = fresh if what in ("compile", "memory") else forked
         with start(job, errors) as (worker, lines):
             status = _follow(worker, lines, limit, lambda line: progress(f"{case}: {_elapsed(began)}: {line}"))
@@ -167,16 +181,46 @@ def _child(job: Job, writing: Connection, errors: str) -> None:
     work(job)
 
 
+class _Clock:
+    """The seconds that a worker has left. It stands while the worker waits for its turn, and then begins again."""
+
+    LOOK = 0.5
+    """Seconds until a standing clock is looked at again."""
+
+    def __init__(self, limit: float | None) -> None:
+        self.limit = limit
+        self.end = self._end()
+
+    def _end(self) -> float | None:
+        return None if self.limit is None else time.monotonic() + self.limit
+
+    def note(self, line: str) -> None:
+        if line == WAITS:
+            self.end = math.inf
+        elif line == HAS_TURN:
+            self.end = self._end()
+
+    def left(self) -> float | None:
+        return None if self.end is None else max(0.0, min(self.LOOK, self.end - time.monotonic()))
+
+    def is_over(self) -> bool:
+        return self.end is not None and time.monotonic() >= self.end
+
+
 def _follow(worker: Worker, lines: IO[str], limit: float | None, tell: Progress) -> int | None:
     """Passes on the worker's lines until it ends. Returns its exit status, or None if it exceeded `limit` seconds."""
 
+    clock = _Clock(limit)
+
     def read() -> None:
         for line in lines:
+            clock.note(line.rstrip())
             tell(line.rstrip())
 
     reader = threading.Thread(target=read, daemon=True)
     reader.start()
-    status = worker.wait(limit)
+    while (status := worker.wait(clock.left())) is None and not clock.is_over():
+        pass
     # Ends the processes that the compilers started, too.
     with contextlib.suppress(ProcessLookupError):
         os.killpg(worker.pid, signal.SIGKILL)

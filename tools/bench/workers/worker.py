@@ -1,12 +1,15 @@
 """Measures one case in its own process: `python -m cuesta.tools.bench.workers.worker JOB`.
 
-JOB is JSON: what ("times", "compile", "kernels" or "memory"), case, contenders, device, rounds, output, caches and
-threads; rounds and threads may be null, for what is usual. Each result is written to the file `output` at once, so that
-results survive if the process dies. Progress goes to stdout. `caches` is the folder of every compiler's caches.
+JOB is JSON: what ("times", "compile", "kernels" or "memory"), case, contenders, device, rounds, output, caches, threads
+and turn; rounds and threads may be null, for what is usual. `turn`, if not null, names a file to lock before anything
+is timed. Each result is written to the file `output` at once, so that results survive if the process dies. Progress
+goes to stdout. `caches` is the folder of every compiler's caches.
 """
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
 import sys
@@ -34,6 +37,9 @@ from cuesta.tools.bench.measuring.peaks import peaks_of
 from cuesta.torch_private.configs import allow_recurrent_layers
 from cuesta.torch_private.dynamo import compilation_time_metrics
 
+WAITS, HAS_TURN = "waits for its turn", "time, as its turn has come"
+"""What a worker with a `turn` prints before and after it has the lock."""
+
 CACHES = {"CUESTA_CACHE_DIR": "cuesta", "TORCHINDUCTOR_CACHE_DIR": "inductor", "TRITON_CACHE_DIR": "triton"}
 
 
@@ -49,6 +55,7 @@ class Job:
     output: str
     caches: str
     threads: int | None = None
+    turn: str | None = None
 
     def save(self, found: dict[str, Any]) -> None:
         """Replaces the contents of the file `output`."""
@@ -64,13 +71,23 @@ def progress(text: str) -> None:
 def times(job: Job, case: Case, where: torch.device) -> dict[str, Any]:
     # So that the first contender does not pay for loading Dynamo.
     torch.compile(lambda x: x + 1, backend="eager")(torch.zeros(1))
-    return measure_case(case, [Contender.parse(c) for c in job.contenders], where, job.rounds, job.save, progress)
+    contenders = [Contender.parse(c) for c in job.contenders]
+    with contextlib.ExitStack() as turn:
+
+        def begin() -> None:
+            if job.turn:
+                progress(WAITS)
+                fcntl.flock(turn.enter_context(open(job.turn)), fcntl.LOCK_EX)
+                progress(HAS_TURN)
+
+        return measure_case(case, contenders, where, job.rounds, job.save, progress, begin)
 
 
 def compile_once(job: Job, case: Case, where: torch.device) -> dict[str, Any]:
-    """Seconds from torch.compile to the end of the first call of the only contender, in a process that has compiled
-    nothing before, and the times that torch and cuesta report of their stages."""
-    (contender,) = map(Contender.parse, job.contenders)
+    """Seconds from torch.compile to the end of the first call of the first contender, in a process that has compiled
+    nothing before, and the times that torch and cuesta report of their stages. Then calls the other contenders, for the
+    caches of a later measurement, which reports their failures."""
+    contender, *others = map(Contender.parse, job.contenders)
     progress("build")
     workload = case.make(where).workload()
     with torch.set_grad_enabled(bool(workload.parameters)):
@@ -83,14 +100,21 @@ def compile_once(job: Job, case: Case, where: torch.device) -> dict[str, Any]:
         named = time.perf_counter() - began
         first, *later = [_timed(call, where) for _ in range(3)]
         graphs = _compiled_graphs(contender)
-    return {
-        "total": named + first,
-        "torch.compile": named,
-        "first_call": first,
-        "later_calls": later,
-        "dynamo_metrics": {name: sum(values) for name, values in compilation_time_metrics.items()},
-        "graphs": graphs,
-    }
+        found = {
+            "total": named + first,
+            "torch.compile": named,
+            "first_call": first,
+            "later_calls": later,
+            "dynamo_metrics": {name: sum(values) for name, values in compilation_time_metrics.items()},
+            "graphs": graphs,
+        }
+        job.save(found)
+        for other in others:
+            try:
+                step_of(other, workload)()
+            except Exception as error:
+                progress(f"{other} failed: {failure(error)['failed']}")
+    return found
 
 
 def peak_memory(job: Job, case: Case, where: torch.device) -> dict[str, Any]:

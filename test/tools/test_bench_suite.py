@@ -1,0 +1,118 @@
+"""cuesta-bench --suite without a GPU: small cases on the CPU, made-up results, and the table of models."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from cuesta.tools import cuesta_bench
+from cuesta.tools.bench import command
+from cuesta.tools.bench.cases import GPU_CASES, SUITE_CASES
+from cuesta.tools.bench.cases.case import BF16, F32, Case, model
+from cuesta.tools.bench.contenders import Contender
+from cuesta.tools.bench.measuring.on_gpu import measure_case
+from cuesta.tools.bench.reporting import suite_tables as tables
+from cuesta.tools.bench.workers.processes import _Clock
+from cuesta.tools.bench.workers.worker import HAS_TURN, WAITS
+from cuesta.tools.models import DASHBOARD
+
+
+def run_on_cpu(cases: list[Case], *argv: str) -> int:
+    """The command with the CPU in the GPU's place, and with these cases in place of the suite's."""
+    arguments, _, contenders = cuesta_bench.parse(["--device", "cuda", "--suite", *argv])
+    return command.run(arguments, cases, contenders, "cpu", lambda _: None)[0]
+
+
+def test_a_wave_compiles_and_times_and_one_failure_is_a_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kept, written, picture = tmp_path / "a.json", tmp_path / "suite.md", tmp_path / "a.png"
+    cases = [case for case in GPU_CASES if case.name in ("fn_small_8x8", "fn_misaligned_100000")]
+    missing = Case("others/missing_eval", lambda: None)  # type: ignore[arg-type, return-value]
+    backends = ["--backends", "eager,cuesta,cuesta:reduce-overhead", "--repeats", "2", "--prepare", "2"]
+    assert run_on_cpu([missing, *cases], *backends, "--json", str(kept), "--markdown", str(written)) == 1
+    suite = json.loads(kept.read_text())["suite"]
+    assert "others/missing_eval" in suite["others/missing_eval"]["failed"]
+    for case in cases:
+        found = suite[case.name]
+        assert tables.is_right(found)
+        assert found["cold"]["cuesta"]["total"] > 0
+        assert [len(part["times"]) for part in found["contenders"].values()] == [2, 2, 2]
+    assert suite["fn_small_8x8"]["processes"] in (1, 2)
+    everything = [missing, *cases]
+    assert run_on_cpu(everything, "--results", str(kept), "--markdown", str(written), "--plot", str(picture)) == 1
+    assert "| others/missing_eval | failed |" in written.read_text()
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert "fn_small_8x8" in capsys.readouterr().out
+
+
+def timed(*seconds: float, memory: int = 100, right: bool = True) -> dict[str, Any]:
+    samples = [{"device": s, "wall": s, "host": s} for s in seconds]
+    accuracy = {"right": right, "outputs": 3.0, "gradients": None}
+    return {"times": samples, "memory": memory, "accuracy": accuracy}
+
+
+def made_up() -> dict[str, dict[str, Any]]:
+    about = {"commit": "abc", "processes": 8}
+    good = {"eager": timed(4.0), "cuesta": timed(1.0), "inductor": timed(2.0)}
+    bad = {"eager": timed(4.0), "cuesta": timed(4.0, memory=150, right=False), "inductor": timed(2.0)}
+    return {
+        "timm/a_eval": about | {
+            "contenders": good, "cold": {"cuesta": {"total": 1.0}, "inductor": {"total": 4.0}}
+        },
+        "timm/b_eval": about | {
+            "contenders": bad, "cold": {"cuesta": {"total": 3.0}, "inductor": {"total": 4.0}}
+        },
+        "others/c_train": about | {"failed": "not done after 300 s", "cold": {}},
+    }  # fmt: skip
+
+
+def test_means_are_taken_of_families_and_kinds() -> None:
+    rows = {row[0]: row[1:] for row in tables.means_table(made_up()).rows}
+    assert rows["timm, eval"] == ["2", "1", "2.00 / –", "2.00 / –", "1.00 / –", "1.22 / –", "0.43 / –"]
+    assert rows["all, train"][:3] == ["1", "0", "– / –"]
+    assert tables.relative_of_groups(made_up())["timm, eval (2)"]["cuesta"].median == pytest.approx(0.5)
+
+
+def test_what_falls_short_is_listed() -> None:
+    wrong, failed = tables.shortfalls(made_up())
+    assert wrong.startswith("timm/b_eval: cuesta is wrong: outputs 3, gradients 0 times eager's error")
+    for text in ("0.50 of Inductor's speed (default)", "1.50 of Inductor's memory", "0.75 of Inductor's cold compile"):
+        assert text in wrong
+    assert failed == "others/c_train: failed: not done after 300 s"
+
+
+def test_a_share_of_the_suite_is_chosen() -> None:
+    _, cases, _ = cuesta_bench.parse(
+        ["--device", "cuda", "--suite", "--case", "^timm.*eval", "--first", "2", "--count", "3"]
+    )
+    assert [case.name for case in cases] == [f"timm/{m.name}_eval" for m in DASHBOARD[2:5]]
+
+
+def test_the_suite_has_enough_models_and_no_name_twice() -> None:
+    families = [m.family for m in DASHBOARD]
+    assert families.count("timm") >= 30
+    assert families.count("transformers") >= 25
+    assert families.count("torchvision") + families.count("others") >= 10
+    assert len({case.name for case in SUITE_CASES}) == len(SUITE_CASES) == 2 * len(DASHBOARD)
+
+
+def test_a_small_network_trains_with_autocast_and_is_judged() -> None:
+    dlrm = next(m for m in DASHBOARD if m.name == "dlrm")
+    case = model("dlrm", dlrm.build, "train", F32, autocast=BF16, whole=False)
+    names = ["eager", "aot_eager"]
+    found = measure_case(
+        case, [Contender.parse(n) for n in names], torch.device("cpu"), 1, lambda _: None, lambda _: None
+    )["contenders"]
+    assert all(found[name]["accuracy"]["right"] for name in names)
+
+
+def test_a_worker_that_waits_for_its_turn_uses_no_time() -> None:
+    clock = _Clock(1000)
+    clock.note(WAITS)
+    assert clock.end == float("inf")
+    clock.note(HAS_TURN)
+    assert 0 < clock.end < float("inf")
+    assert _Clock(None).left() is None

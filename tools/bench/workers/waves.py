@@ -1,0 +1,152 @@
+"""Measures several cases as a wave: they compile side by side, then are timed one after the other.
+
+First each backend compiles each case in a fresh process with empty caches, several processes at a time: its cold
+compile time, which the others slow down. Then a process for each case loads what was compiled, and compares the results
+with eager's. When all have done so, they take turns to time, while the others wait.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from fcntl import LOCK_EX, flock
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from cuesta.tools.bench.contenders import Contender
+from cuesta.tools.bench.workers.processes import Progress, run_job
+from cuesta.tools.bench.workers.worker import CACHES, WAITS
+
+SUITE_ROUNDS = 7
+_REPORTED = ("name", "fallback", "cuda_graph")
+"""What the results of a suite keep of cuesta's report of a graph."""
+
+
+def measure_wave(
+    cases: Sequence[str],
+    contenders: Sequence[str],
+    device: str,
+    rounds: int | None,
+    limit: float,
+    progress: Progress,
+) -> dict[str, dict[str, Any]]:
+    """Case → a worker's results of times, with "cold": {backend's first contender: {"total": seconds} or {"failed":
+    text}} and "processes", how many compiled at a time."""
+    with tempfile.TemporaryDirectory(prefix="cuesta-bench-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        cold = compile_cold(cases, contenders, device, limit, folder, progress)
+        places = {case: _linked(folder, case, cold[case]) for case in cases}
+        measured = partial(_in_turns, contenders, device, rounds or SUITE_ROUNDS, limit, folder / "turn", progress)
+        found = measured(places)
+        for case in [case for case in cases if len(cases) > 1 and _lacked_memory(found[case])]:
+            progress(f"{case}: again, alone")
+            found |= measured({case: places[case]})
+    for case, result in found.items():
+        for part in result.get("contenders", {}).values():
+            if "graphs" in part:
+                part["graphs"] = [{key: graph[key] for key in _REPORTED} for graph in part["graphs"]]
+        result |= {"cold": cold[case], "processes": len(cases)}
+    return found
+
+
+def compile_cold(
+    cases: Sequence[str], contenders: Sequence[str], device: str, limit: float, folder: Path, progress: Progress
+) -> dict[str, dict[str, Any]]:
+    """Case → the first contender of a backend → {"total": seconds} or {"failed": text}. As many processes at a time as
+    there are cases, each with caches of its own, which the backend's other contenders then fill too."""
+    backends: dict[str, list[str]] = {}
+    for contender in contenders:
+        if Contender.parse(contender).compiles:
+            backends.setdefault(Contender.parse(contender).backend, []).append(contender)
+
+    def compile_one(job: tuple[str, str]) -> dict[str, Any]:
+        backend, case = job
+        cache = _cache(folder, case, backend)
+        found = run_job("compile", case, backends[backend], device, None, limit, lambda _: None, cache)
+        # A failure after the first contender's result leaves the result.
+        kept: dict[str, Any] = {key: found[key] for key in ("total", "failed", "gpu") if key in found}
+        progress(f"{case}: {backend}, cold: " + (f"{kept['total']:.1f} s" if "total" in kept else kept["failed"]))
+        return kept
+
+    # Inductor, which takes longest, first.
+    jobs = list(itertools.product(sorted(backends, reverse=True), cases))
+    with ThreadPoolExecutor(len(cases)) as pool:
+        found = dict(zip(jobs, pool.map(compile_one, jobs), strict=True))
+    alone = [job for job, result in found.items() if _lacked_memory(result)]
+    found |= {job: compile_one(job) for job in alone}
+    return {case: {backends[backend][0]: found[backend, case] for backend in backends} for case in cases}
+
+
+def _lacked_memory(result: Mapping[str, Any]) -> bool:
+    """Whether the case, or a contender in it, failed for want of the GPU's memory, which a wave's cases share."""
+    parts = [result, *result.get("contenders", {}).values()]
+    return any("OutOfMemory" in part.get("failed", "") for part in parts)
+
+
+def _cache(folder: Path, case: str, backend: str) -> Path:
+    cache = folder / case.replace("/", "_") / backend
+    cache.mkdir(parents=True, exist_ok=True)
+    return cache
+
+
+def _linked(folder: Path, case: str, backends: Mapping[str, Any]) -> Path:
+    """A folder in which the caches of all backends are found: each backend's own, and Inductor's of Triton."""
+    together = _cache(folder, case, "all")
+    names = [Contender.parse(contender).backend for contender in backends]
+    for kind in CACHES.values():
+        owner = kind if kind in names else "inductor"
+        if owner in names:
+            real = _cache(folder, case, owner) / kind
+            real.mkdir(exist_ok=True)
+            os.symlink(real, together / kind)
+    return together
+
+
+def _in_turns(
+    contenders: Sequence[str],
+    device: str,
+    rounds: int,
+    limit: float,
+    turn: Path,
+    progress: Progress,
+    places: Mapping[str, Path],
+) -> dict[str, dict[str, Any]]:
+    """Case → its results of times. All cases get ready at the same time; none is timed before all are ready."""
+    ready = threading.Semaphore(0)
+
+    def measure(case: str, cache: Path) -> dict[str, Any]:
+        waits = False
+
+        def tell(line: str) -> None:
+            nonlocal waits
+            progress(line)
+            if line.endswith(WAITS):
+                waits = True
+                ready.release()
+
+        try:
+            return run_job("times", case, contenders, device, rounds, limit, tell, cache, turn=turn)
+        finally:
+            if not waits:
+                ready.release()
+
+    with ThreadPoolExecutor(len(places)) as pool:
+        with _held(turn):
+            results = [pool.submit(measure, case, cache) for case, cache in places.items()]
+            for _ in places:
+                ready.acquire()
+        return {case: result.result() for case, result in zip(places, results, strict=True)}
+
+
+@contextmanager
+def _held(turn: Path) -> Iterator[None]:
+    """Holds the lock of the file, which nobody else then gets."""
+    with turn.open("w") as file:
+        flock(file, LOCK_EX)
+        yield
