@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -105,13 +106,19 @@ def test_it_is_measured_once_and_remembered(machine: Machine, tmp_path: Path) ->
     assert [choice["source"] for choice in again.products] == ["remembered"]
 
 
-def test_what_a_busy_machine_measured_is_not_remembered(machine: Machine, tmp_path: Path) -> None:
+def test_what_a_busy_machine_measured_is_not_remembered_for_long(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     machine.is_busy = True
     machine.times[KERNEL] = 6e-3
     (choice,) = compiled(tmp_path).products
     assert (choice["taken"], choice["source"]) == (LIBRARY, "measured while other programs ran")
     machine.is_busy = False
     machine.times[KERNEL] = 1e-3
+    machine.restart()
+    assert taken(compiled(tmp_path)) == {"across": LIBRARY} and machine.races == 1
+    now = time.time()
+    monkeypatch.setattr(choice_store.time, "time", lambda: now + 601)
     machine.restart()
     assert taken(compiled(tmp_path)) == {"across": KERNEL} and machine.races == 2
 
@@ -170,7 +177,11 @@ def test_a_damaged_entry_is_measured_anew(machine: Machine, tmp_path: Path, dama
     elif damage == "flipped":
         entry.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
     else:
-        wrong = {"text": "kernel", "other candidates": '{"mkl": 1.0}', "no number": '{"kernel": "1"}'}[damage]
+        wrong = {
+            "text": "kernel",
+            "other candidates": '{"times": {"mkl": 1.0}, "until": null}',
+            "no number": '{"times": {"kernel": "1"}, "until": null}',
+        }[damage]
         assert open_cache(tmp_path).put(entry.stem, wrong.encode())
     machine.restart()
     assert taken(compiled(tmp_path)) == {"across": KERNEL} and machine.races == 2

@@ -7,6 +7,7 @@ later graphs and processes find the answer there.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -19,8 +20,11 @@ from cuesta.options import Options
 from cuesta.policy.choices import Question
 from cuesta.runtime.schema import report
 
+#: Seconds for which times count that a busy machine measured.
+_DOUBTFUL = 600.0
+
 #: The format of an answer. Another format has other keys.
-_FORMAT = "1"
+_FORMAT = "2"
 
 
 @dataclass(frozen=True)
@@ -72,18 +76,23 @@ def remembered(key: str, question: Question, options: Options) -> Choice | None:
     return Choice.of(question, times, "remembered")
 
 
-def keep(key: str, times: Mapping[str, float], options: Options) -> None:
-    """Keeps measured times. Without a cache, only torch.compiler.save_cache_artifacts keeps them."""
-    payload = json.dumps(times).encode()
+def keep(key: str, times: Mapping[str, float], options: Options, reliable: bool = True) -> None:
+    """Keeps measured times, those that are not reliable for ten minutes: a later process measures again.
+
+    Without a cache, only torch.compiler.save_cache_artifacts keeps them."""
+    payload = json.dumps({"times": times, "until": None if reliable else time.time() + _DOUBTFUL}).encode()
     cache_artifacts.record(key, payload)
     open_cache(options.cache_root).put(key, payload)
 
 
 def _read(payload: bytes, question: Question) -> dict[str, float] | None:
-    """The times in an entry; None if the entry holds anything else."""
+    """The times in an entry; None if they count no longer, or if the entry holds anything else."""
     try:
-        times = json.loads(payload)
-    except (ValueError, RecursionError):
+        kept = json.loads(payload)
+        times, until = kept["times"], kept["until"]
+    except (ValueError, RecursionError, KeyError, TypeError):
+        return None
+    if until is not None and not (isinstance(until, float) and time.time() < until):
         return None
     if not isinstance(times, dict) or not times or not times.keys() <= set(question.candidates):
         return None

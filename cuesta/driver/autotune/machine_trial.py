@@ -185,7 +185,6 @@ def _measured(key: str, question: Question, specimen: Specimen, options: Options
         except CuestaError as problem:
             log.warning("%s of f32 stay in the library: no kernel could be timed: %s", specimen.kind, problem)
             return Choice.of(question, {}, f"not measured: {problem}")
-    if is_reliable:  # else a later process measures again
-        keep(key, times, options)
+    keep(key, times, options, is_reliable)
     report.times["measuring"] = report.times.get("measuring", 0.0) + seconds + time.perf_counter() - start
     return Choice.of(question, times, "measured" if is_reliable else "measured while other programs ran")

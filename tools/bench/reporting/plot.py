@@ -30,9 +30,10 @@ def plot_ratios(path: Path, backends: Sequence[str], cases: Mapping[str, Mapping
         spreads = [(row, ratios[backend]) for row, ratios in enumerate(cases.values()) if backend in ratios]
         places = [row + (index - (len(backends) - 1) / 2) * height for row, _ in spreads]
         medians = [spread.median for _, spread in spreads]
+        # A mean may lie outside the quartiles; matplotlib refuses errors below 0.
         errors = [
-            [spread.median - spread.lower for _, spread in spreads],
-            [spread.upper - spread.median for _, spread in spreads],
+            [max(spread.median - spread.lower, 0) for _, spread in spreads],
+            [max(spread.upper - spread.median, 0) for _, spread in spreads],
         ]
         bars = axes.barh(places, medians, height * 0.9, xerr=errors, label=backend, color=COLOURS.get(backend))
         axes.bar_label(bars, [f"{median:.2f}" for median in medians], padding=3, fontsize=8)
