@@ -42,7 +42,7 @@ def plot_ratios(path: Path, backends: Sequence[str], cases: Mapping[str, Mapping
     axes.invert_yaxis()
     axes.set_xlabel("time relative to eager (median of rounds, bars at the quartiles; less is faster)")
     axes.set_title(title, fontsize=9)
-    axes.legend(loc="best")
+    figure.legend(loc="outside lower center", ncols=len(backends))
     axes.margins(x=0.12)
     figure.savefig(path, dpi=150)
     pyplot.close(figure)
