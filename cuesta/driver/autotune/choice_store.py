@@ -42,6 +42,11 @@ class Choice:
     source: str
 
     @staticmethod
+    def measured(question: Question, times: Mapping[str, float], reliable: bool) -> Choice:
+        """The choice that follows from times that this process has measured."""
+        return Choice.of(question, times, "measured" if reliable else "measured while other programs ran")
+
+    @staticmethod
     def of(question: Question, times: Mapping[str, float], source: str) -> Choice:
         """The choice that follows from these times."""
         taken = winner(times, question.candidates, question.worth)
@@ -76,7 +81,7 @@ def remembered(key: str, question: Question, options: Options) -> Choice | None:
     return Choice.of(question, times, "remembered")
 
 
-def keep(key: str, times: Mapping[str, float], options: Options, reliable: bool = True) -> None:
+def keep(key: str, times: Mapping[str, float], options: Options, reliable: bool) -> None:
     """Keeps measured times, those that are not reliable for ten minutes: a later process measures again.
 
     Without a cache, only torch.compiler.save_cache_artifacts keeps them."""

@@ -64,7 +64,7 @@ class Trials:
     known: dict[str, Choice] = field(default_factory=dict)
     #: Kernels that are being compiled and not timed yet, by the choice's key, with the seconds spent so far.
     begun: dict[str, tuple[Callable[[], Artefact], float]] = field(default_factory=dict)
-    race: Callable[[Mapping[str, Callable[[], object]]], tuple[dict[str, float], bool]] = _STOPWATCH.checked_race
+    race: Callable[[Mapping[str, Callable[[], object]]], tuple[dict[str, float], bool]] = _STOPWATCH.race
     begin_kernel: Callable[[Specimen, Options], Callable[[], Artefact]] = begin_kernel
 
 
@@ -187,4 +187,4 @@ def _measured(key: str, question: Question, specimen: Specimen, options: Options
             return Choice.of(question, {}, f"not measured: {problem}")
     keep(key, times, options, is_reliable)
     report.times["measuring"] = report.times.get("measuring", 0.0) + seconds + time.perf_counter() - start
-    return Choice.of(question, times, "measured" if is_reliable else "measured while other programs ran")
+    return Choice.measured(question, times, is_reliable)

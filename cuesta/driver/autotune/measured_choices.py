@@ -109,15 +109,15 @@ class MeasuredChoices:
                         "max_autotune: %s: candidate %s does not compile: %s", question.about, candidate, problem
                     )
             try:
-                times = self.stopwatch.race(calls) if calls else {}
+                times, is_reliable = self.stopwatch.race(calls) if calls else ({}, False)
             except (ExecutionError, IndexError) as problem:
-                times = {}
+                times, is_reliable = {}, False
                 log.warning("max_autotune: %s: no candidate could be timed: %s", question.about, problem)
         self.report.times["measuring"] = spent + clock() - start
         if not times:
             return Choice.of(question, {}, "not measured: no candidate could be compiled and timed alone")
-        keep(key, times, self.options)
-        return Choice.of(question, times, "measured")
+        keep(key, times, self.options, is_reliable)
+        return Choice.measured(question, times, is_reliable)
 
 
 def _begin_kernels(module: ir.Module, level: str, options: Options) -> None:

@@ -51,16 +51,13 @@ class Stopwatch:
     #: a candidate that takes more than this many times the fastest one's time is not called again
     hopeless: float = 3.0
 
-    def race(self, calls: Mapping[str, Callable[[], object]]) -> dict[str, float]:
-        """The shortest time of each call, by name.
+    def race(self, calls: Mapping[str, Callable[[], object]]) -> tuple[dict[str, float], bool]:
+        """(the shortest time of each call, by name; whether other programs left each call alone once). If they did not,
+        the times are not reliable.
 
         The calls take turns, so that a machine that is busy for a while slows all of them. The shortest time counts,
         because nothing makes a call faster than it is.
         """
-        return self.checked_race(calls)[0]
-
-    def checked_race(self, calls: Mapping[str, Callable[[], object]]) -> tuple[dict[str, float], bool]:
-        """As `race`, and whether each call was left alone by other programs once: if not, the times say little."""
         wait_all()  # LLVM's threads would be timed too
         best: dict[str, float] = {}
         disturbed = set(calls)
@@ -106,8 +103,11 @@ class GpuStopwatch:
     rounds: int = 12
     warm: int = 2
 
-    def race(self, calls: Mapping[str, Callable[[], object]]) -> dict[str, float]:
-        """The median time of each call, by name. The calls take turns."""
+    def race(self, calls: Mapping[str, Callable[[], object]]) -> tuple[dict[str, float], bool]:
+        """(the median time of each call, by name; True, as other programs' work on the CPU does not delay the GPU's).
+
+        The calls take turns.
+        """
         flush = torch.empty(_CACHE, dtype=torch.int8, device="cuda")
         for call in calls.values():
             for _ in range(self.warm):
@@ -117,7 +117,7 @@ class GpuStopwatch:
             for name, call in calls.items():
                 marks[name].append(self._mark(call, flush))
         torch.cuda.synchronize()
-        return {name: median(a.elapsed_time(b) for a, b in pairs) / 1e3 for name, pairs in marks.items()}
+        return {name: median(a.elapsed_time(b) for a, b in pairs) / 1e3 for name, pairs in marks.items()}, True
 
     def _mark(self, call: Callable[[], object], flush: torch.Tensor) -> tuple[torch.cuda.Event, torch.cuda.Event]:
         """Records events around the work that a call launches. Flushing takes longer than the host's part of a call, so
