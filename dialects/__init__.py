@@ -18,8 +18,8 @@ __all__ = [
     "host",
     "kernel_attention",
     "kernel_scatter",
-    "made_by",
     "make_context",
+    "maker",
     "problem_of",
     "tt",
     "verify",
@@ -73,10 +73,13 @@ def walk(op: ir.Operation) -> Iterator[ir.Operation]:
                     yield from walk(inner.operation)
 
 
-def made_by(value: ir.Value, kind: Any) -> ir.Operation | None:
-    """The op that produces `value` if it is of the class `kind`, of ours or upstream's; else None."""
+def maker(value: ir.Value, kind: Any = None) -> ir.Operation | None:
+    """The op that produces `value`; None for an argument, and for an op that is not of the class `kind`, which may be
+    one of upstream's."""
     owner = value.owner
-    return owner.operation if not isinstance(owner, ir.Block) and owner.name == kind.OPERATION_NAME else None
+    if isinstance(owner, ir.Block) or (kind is not None and owner.name != kind.OPERATION_NAME):
+        return None
+    return owner.operation
 
 
 def verify(module: ir.Module, where: str) -> None:

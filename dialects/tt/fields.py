@@ -98,18 +98,6 @@ class Precision(Code):
     CODES: ClassVar = {"tf32": 0, "tf32x3": 1, "ieee": 2}
 
 
-class Signature(Field[ir.FunctionType]):
-    """The type of a function."""
-
-    kind = ir.TypeAttr
-
-    def read(self, attribute: Any) -> ir.FunctionType:
-        return ir.FunctionType(attribute.value)
-
-    def write(self, value: ir.FunctionType) -> ir.Attribute:
-        return ir.TypeAttr.get(value)
-
-
 class Dictionaries(Field[Sequence[Any]]):
     """A dictionary of attributes for each argument; other fields read and write its entries."""
 

@@ -50,9 +50,9 @@ from cuesta.dialects.tt.fields import (
     MemoryOrder,
     MemoryScope,
     Precision,
-    Signature,
 )
 from cuesta.dialects.tt.types import block_type, element, element_of, loaded_type, shape_of
+from cuesta.dialects.upstream_fields import Type
 from cuesta.sizes import Number
 
 #: What a combiner of `reduce` or `scan` returns.
@@ -64,7 +64,7 @@ class Func(OpenOp, name="tt.func"):
     terms of the scalars p0, p1, …, which are the arguments after the pointers."""
 
     sym_name: Text
-    function_type: Signature
+    function_type: Type
     arg_attrs: Dictionaries
     sym_visibility: Annotated[Text, OPTIONAL]
     noinline: Annotated[Bool, OPTIONAL]

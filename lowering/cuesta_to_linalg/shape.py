@@ -11,6 +11,7 @@ from dataclasses import replace
 from cuesta._mlir import ir, linalg
 from cuesta.dialects import types
 from cuesta.dialects.affine_maps import squeeze
+from cuesta.dialects.clones import repeat_op
 from cuesta.dialects.cuesta.shape import Cat, Constant, Copy, Expand, Extent, Iota, Permute, Reshape, Slice, Unfold
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.lowering.cuesta_to_linalg.builder import Access, LinalgBuilder, reshaped
@@ -21,9 +22,7 @@ def _on_storage(b: LinalgBuilder, op: ir.Operation, operands: Sequence[ir.Value]
     """Builds the same op on lowered operands."""
     (result,) = op.results
     kind = types.tensor(shape_of(result), types.storage(spelling_of(result)))
-    attributes = dict(op.attributes.items())
-    made = ir.Operation.create(op.name, results=[kind], operands=list(operands), attributes=attributes)
-    b.full[result] = made.result
+    b.full[result] = repeat_op(op, operands, kind).result
 
 
 @lowers(Reshape, Permute, Expand, Slice, Unfold)

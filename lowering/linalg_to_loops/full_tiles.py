@@ -21,7 +21,7 @@ import functools
 from collections.abc import Mapping
 
 from cuesta._mlir import arith, func, ir, memref, scf
-from cuesta.dialects import kernel_fields, made_by, walk
+from cuesta.dialects import kernel_fields, maker, walk
 from cuesta.dialects.kernel_module import REST, TILES, kernel_modules, sized
 from cuesta.dialects.types import index_value
 from cuesta.dialects.upstream_fields import SYM_NAME, constant_of
@@ -109,7 +109,7 @@ def _widths(loop: scf.ForOp) -> dict[ir.Value, int]:
         if op.name != arith.MinSIOp.OPERATION_NAME or not any(_bounds_a_loop(use) for use in op.results[0].uses):
             continue
         left, width = op.operands
-        if made_by(left, arith.SubIOp) is not None and (number := constant_of(width)) is not None:
+        if maker(left, arith.SubIOp) is not None and (number := constant_of(width)) is not None:
             found[op.results[0]] = int(number)
     return found
 

@@ -24,6 +24,7 @@ from cuesta.dialects import walk
 from cuesta.dialects.affine_maps import operand_dims, projection
 from cuesta.dialects.kernel_fields import CLASSES
 from cuesta.dialects.kernel_module import body_ops, kernel_modules
+from cuesta.dialects.named_linalg import is_fill, is_generic
 from cuesta.dialects.product import TILE, Panels, roles_of
 from cuesta.dialects.types import memref_shape
 from cuesta.dialects.upstream_fields import ITERATOR_TYPES, PARALLEL, constant_of
@@ -53,7 +54,7 @@ class MultiplyPanels(Pass):
 
 
 def _multiply(function: func.FuncOp) -> None:
-    generics = [op for op in walk(function.operation) if op.name == linalg.GenericOp.OPERATION_NAME]
+    generics = [op for op in walk(function.operation) if is_generic(op)]
     for op in generics:
         if TILE.is_on(op) and _is_plain(op):
             fill = _zeros_before(op)
@@ -83,7 +84,7 @@ def _zeros_before(op: ir.Operation) -> ir.Operation | None:
     added."""
     ops = [other.operation for other in op.operation.block.operations]
     for other in reversed(ops[: ops.index(op.operation)]):
-        if other.name == linalg.FillOp.OPERATION_NAME and other.operands[1] == op.operands[-1]:
+        if is_fill(other) and other.operands[1] == op.operands[-1]:
             return other if constant_of(other.operands[0]) == 0 else None
         if other.name not in _BETWEEN:
             return None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from cuesta._mlir import arith, ir, memref, scf, vector
-from cuesta.dialects import made_by
+from cuesta.dialects import maker
 from cuesta.dialects.product import Panels
 from cuesta.dialects.types import index_value, memref_shape
 from cuesta.dialects.upstream_fields import STATIC_OFFSETS, STATIC_SIZES
@@ -245,7 +245,7 @@ class Panel:
         the row k of this panel that are being multiplied."""
         b, m, tile = self.product.b, self.product.m, self.product.tile
         count = -(-(m if isinstance(m, int) else tile.m) // tile.rows)
-        view = made_by(b.buffer, memref.SubViewOp)
+        view = maker(b.buffer, memref.SubViewOp)
         if view is None:
             return _nothing
         source, starts = view.operands[0], _starts(view)

@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from cuesta._mlir import func, ir, linalg, memref
+from cuesta._mlir import func, ir, memref
 from cuesta.dialects import walk
 from cuesta.dialects.affine_maps import operand_dims
 from cuesta.dialects.kernel_module import kernel_modules
-from cuesta.dialects.named_linalg import copy
+from cuesta.dialects.named_linalg import copy, is_generic
 from cuesta.dialects.types import memref_shape
 from cuesta.dialects.upstream_fields import ITERATOR_TYPES, REDUCTION
 from cuesta.passes.infra.registry import Pass, register_pass
@@ -45,7 +45,7 @@ class SumBeside(Pass):
 
 def _lies_apart(op: ir.Operation) -> bool:
     """Whether an op is a reduction that reads contiguous elements along the last dim of its strided result."""
-    if op.name != linalg.GenericOp.OPERATION_NAME or len(op.operands) < 2:
+    if not is_generic(op) or len(op.operands) < 2:
         return False
     maps = operand_dims(op)
     own, result = maps[-1], op.operands[-1]

@@ -20,11 +20,11 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from cuesta._mlir import arith, func, ir, linalg, memref, scf
-from cuesta.dialects import made_by, walk
+from cuesta.dialects import maker, walk
 from cuesta.dialects.affine_maps import operand_dims, projection
 from cuesta.dialects.clones import clone_op
 from cuesta.dialects.kernel_module import body_ops, kernel_modules, sized
-from cuesta.dialects.named_linalg import fill_buffer
+from cuesta.dialects.named_linalg import fill_buffer, is_generic, is_index
 from cuesta.dialects.types import index_value
 from cuesta.dialects.upstream_fields import (
     INDEX_DIM,
@@ -88,14 +88,14 @@ class SumBoxes(Pass):
 
 def _sums(op: ir.Operation) -> bool:
     """Whether an op adds up f32 along a dim of symbolic size."""
-    if op.name != linalg.GenericOp.OPERATION_NAME or len(op.results) or not op.operands:
+    if not is_generic(op) or len(op.results) or not op.operands:
         return False
     block = op.regions[0].blocks[0]
     out = block.arguments[len(block.arguments) - 1]
     (*_, end) = block.operations
     if len(end.operands) != 1 or not isinstance(out.type, ir.F32Type):
         return False
-    total = made_by(end.operands[0], arith.AddFOp)
+    total = maker(end.operands[0], arith.AddFOp)
     if total is None or out not in list(total.operands) or sum(1 for _ in out.uses) != 1:
         return False
     reduced = [d for d, kind in enumerate(ITERATOR_TYPES.of(op)) if kind == REDUCTION]
@@ -117,7 +117,7 @@ def _limits(result: Value) -> list[int] | None:
     """The largest sizes of a tile of sums; None if they are unknown or too large."""
     shape = list(ir.MemRefType(result.type).shape)
     if _DYNAMIC in shape:
-        view = made_by(result, memref.SubViewOp)
+        view = maker(result, memref.SubViewOp)
         if view is None:
             return None
         widths = iter([_width(size) for size in view.opview.sizes])
@@ -127,7 +127,7 @@ def _limits(result: Value) -> list[int] | None:
 
 def _width(size: Value) -> int:
     """The constant T of min(size - start, T), tiling's size of a partial tile; more than `_MOST` for other values."""
-    op = made_by(size, arith.MinSIOp)
+    op = maker(size, arith.MinSIOp)
     found = [] if op is None else [int(n) for operand in op.operands if (n := constant_of(operand)) is not None]
     return found[0] if found else _MOST + 1
 
@@ -181,7 +181,7 @@ def _sum_box(op: ir.Operation, memory: Value, box: Mapping[int, tuple[Value, Val
     with ir.InsertionPoint(block):
         for inner in body_ops(op):
             clone_op(inner, mapping)
-            if inner.name == linalg.IndexOp.OPERATION_NAME and INDEX_DIM.of(inner) in box:
+            if is_index(inner) and INDEX_DIM.of(inner) in box:
                 start, _ = box[INDEX_DIM.of(inner)]
                 mapping[inner.results[0]] = arith.addi(mapping[inner.results[0]], start)
     _add(part, result)

@@ -20,9 +20,10 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from cuesta._mlir import arith, ir, linalg, math, memref, vector
-from cuesta.dialects import made_by, walk
+from cuesta.dialects import maker, walk
 from cuesta.dialects.affine_maps import operand_dims
 from cuesta.dialects.kernel_module import body_ops, kernel_modules
+from cuesta.dialects.named_linalg import is_generic
 from cuesta.dialects.types import index_value
 from cuesta.dialects.upstream_fields import ITERATOR_TYPES, PERMUTATION, REDUCTION
 from cuesta.lowering.linalg_to_loops.transpose_tiles import Squares, fits, lanes_of, put
@@ -52,7 +53,7 @@ class TransposedOperands(Pass):
     def run(self, module: ir.Module) -> None:
         with module.context:
             for nested in kernel_modules(module):
-                for op in [o for o in walk(nested.operation) if o.name == linalg.GenericOp.OPERATION_NAME]:
+                for op in [o for o in walk(nested.operation) if is_generic(o)]:
                     found = _Consumer.of(op)
                     if found is not None:
                         with ir.InsertionPoint(op), op.location:
@@ -214,7 +215,7 @@ def _transpose_of(value: Value, reader: ir.Operation) -> ir.Operation | None:
     if not isinstance(value.type, ir.MemRefType) or isinstance(value.owner, ir.Block) or not fits(value):
         return None
     memory = memory_of(value)
-    if made_by(memory, memref.AllocaOp) is None:
+    if maker(memory, memref.AllocaOp) is None:
         return None
     users = list(_users(memory))
     writers = [op for op in users if op != reader]

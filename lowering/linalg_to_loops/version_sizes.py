@@ -16,7 +16,7 @@ pass. Most sizes are multiples of a vector.
 from __future__ import annotations
 
 from cuesta._mlir import arith, func, ir, scf
-from cuesta.dialects import kernel_fields, made_by
+from cuesta.dialects import kernel_fields, maker
 from cuesta.dialects.kernel_module import ALIGNED, REST, TILES, kernel_modules, sized
 from cuesta.dialects.types import index_value
 from cuesta.dialects.upstream_fields import SYM_NAME, constant_of
@@ -63,14 +63,14 @@ def _size(bound: ir.Value, function: func.FuncOp) -> int | None:
     if isinstance(bound.owner, ir.Block):
         is_own = bound.owner == function.regions[0].blocks[0]
         return ir.BlockArgument(bound).arg_number if is_own else None
-    smaller = made_by(bound, arith.MinSIOp)
+    smaller = maker(bound, arith.MinSIOp)
     if smaller is None or (width := constant_of(smaller.operands[1])) is None or width % LANES:
         return None
-    left = made_by(smaller.operands[0], arith.SubIOp)
+    left = maker(smaller.operands[0], arith.SubIOp)
     if left is None:
         return None
     size, start = left.operands
-    product = made_by(start, arith.MulIOp)
+    product = maker(start, arith.MulIOp)
     if not isinstance(size.owner, ir.Block) or product is None:
         return None
     return _size(size, function) if width in map(constant_of, product.operands) else None

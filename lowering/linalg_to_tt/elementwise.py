@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from cuesta._mlir import arith, ir, linalg, math, tensor
 from cuesta.dialects import tt
+from cuesta.dialects.clones import repeat_op
 from cuesta.dialects.tt.types import element_of, shape_of
 from cuesta.lowering.linalg_to_tt import narrow_math
 from cuesta.lowering.linalg_to_tt.frame import Frame, Value, common_shape
@@ -89,8 +90,7 @@ class Elementwise:
             return _ROUNDED[op.name](*operands)
         if op.name in _LIBRARY:
             return tt.extern_elementwise(operands, kind, self._symbol(_LIBRARY[op.name], kind))
-        attributes = dict(op.attributes.items())
-        return ir.Operation.create(op.name, results=[kind], operands=operands, attributes=attributes).result
+        return repeat_op(op, operands, kind).result
 
     def _element(self, kind: ir.Type) -> ir.Type:
         return self.frame.index_type if isinstance(kind, ir.IndexType) else kind

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from cuesta._mlir import arith, ir, scf
-from cuesta.dialects import tt
-from cuesta.dialects.open_op import OpenOp
+from cuesta.dialects import maker, tt
 from cuesta.dialects.tt.types import element_of, shape_of
 from cuesta.lowering.linalg_to_tt.scalars import Scalars
 from cuesta.sizes import Number
@@ -142,14 +141,10 @@ def stretched(value: Value, shape: Sequence[int]) -> Value:
     before the loop that uses it, and send each block through shared memory (50 s in its compiler for a batch norm).
     Positions are not made scalars, because Triton would no longer know what they are multiples of.
     """
-    number = math.prod(shape_of(value)) == 1 < math.prod(shape) and not _is(value, arith.ConstantOp)
+    number = math.prod(shape_of(value)) == 1 < math.prod(shape) and maker(value, arith.ConstantOp) is None
     if not (number and isinstance(element_of(value), ir.FloatType)):
         return tt.broadcast(value, shape)
-    return tt.splat(value.owner.operands[0] if _is(value, tt.Splat) else tt.unsplat(value), shape)
-
-
-def _is(value: Value, kind: type[OpenOp] | type[ir.OpView]) -> bool:
-    return not isinstance(value.owner, ir.Block) and value.owner.name == kind.OPERATION_NAME
+    return tt.splat(value.owner.operands[0] if maker(value, tt.Splat) is not None else tt.unsplat(value), shape)
 
 
 __all__ = ["Frame", "Value", "blocks_along", "common_shape", "element_of", "shape_of", "stretched"]

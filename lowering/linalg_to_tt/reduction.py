@@ -13,9 +13,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from cuesta._mlir import arith, ir, linalg
+from cuesta._mlir import arith, ir
 from cuesta.dialects import tt
+from cuesta.dialects.clones import repeat_op
 from cuesta.dialects.kernel_module import body_ops
+from cuesta.dialects.named_linalg import is_fill
 from cuesta.dialects.tt.types import element_of, shape_of
 from cuesta.errors import Unsupported
 from cuesta.lowering.linalg_to_tt.elementwise import Elementwise
@@ -94,7 +96,7 @@ def _composed(op: ir.Operation, total: Value, users: set[ir.Operation], identity
 def filled_with(tensor: Value) -> ir.Attribute | None:
     """The number that a tensor is filled with; None for a tensor that is not made by a fill."""
     owner = tensor.owner
-    if isinstance(owner, ir.Block) or owner.name != linalg.FillOp.OPERATION_NAME:
+    if isinstance(owner, ir.Block) or not is_fill(owner):
         return None
     return owner.operands[0].owner.attributes["value"]
 
@@ -186,9 +188,7 @@ def _scalar_or_block(op: ir.Operation, values: dict[Value, Value], like: Value) 
         value = op.attributes["value"]
         attribute = ir.DenseElementsAttr.get_splat(kind, value) if shape else value
         return arith.ConstantOp(kind, attribute).result
-    attributes = dict(op.attributes.items())
-    operands = [values[v] for v in op.operands]
-    return ir.Operation.create(op.name, results=[kind], operands=operands, attributes=attributes).result
+    return repeat_op(op, [values[v] for v in op.operands], kind).result
 
 
 def _same(x: Value, y: Value) -> Value:

@@ -1,10 +1,10 @@
-"""Reads a graph upwards from a value: the op that made it, its constant number, the value it is a multiple of."""
+"""Reads a graph upwards from a value: its only user, its constant number, the value that it is a multiple of."""
 
 from __future__ import annotations
 
 from cuesta._mlir import ir
+from cuesta.dialects import maker
 from cuesta.dialects.cuesta import pointwise
-from cuesta.dialects.cuesta.dialect import Operation
 from cuesta.dialects.cuesta.pointwise import Convert
 from cuesta.dialects.cuesta.shape import Constant, Reshape
 from cuesta.dialects.cuesta.views import SELECTS_ELEMENTS
@@ -13,14 +13,6 @@ from cuesta.passes.infra.graph_rewrite import users
 
 _NARROW = frozenset({"bf16", "f16", "f32"})
 _MUL, _DIV = pointwise.OPS["mul"], pointwise.OPS["div"]
-
-
-def maker(value: ir.Value, kind: type[Operation] | None = None) -> ir.Operation | None:
-    """The op that produces `value`; None for an argument, and where the op is not of the class `kind`."""
-    owner = value.owner
-    if isinstance(owner, ir.Block) or (kind is not None and not kind.matches(owner)):
-        return None
-    return owner.operation
 
 
 def only_user(value: ir.Value) -> ir.Operation | None:

@@ -6,12 +6,13 @@ into libraries determine the order of whole chains of ops. Where no strides are 
 
 from __future__ import annotations
 
-from cuesta._mlir import ir, linalg
+from cuesta._mlir import ir
 from cuesta.dialects.affine_maps import operand_dims
 from cuesta.dialects.cuesta import Cuesta
 from cuesta.dialects.cuesta.shape import Cat, Copy, Permute, Reshape
 from cuesta.dialects.cuesta.traced_strides import RESULT_STRIDES
 from cuesta.dialects.graph_function import argument_strides
+from cuesta.dialects.named_linalg import is_generic
 from cuesta.dialects.types import byte_size, shape_of, spelling_of
 from cuesta.passes.analysis.layout import dense_strides, memory_order, view_strides
 from cuesta.sizes import Number, estimate, hint
@@ -51,7 +52,7 @@ class MemoryOrder:
         if isinstance(value.owner, ir.Block):
             return None
         op = value.owner.operation
-        if op.name == linalg.GenericOp.OPERATION_NAME:
+        if is_generic(op):
             return self._of_generic(op, value)
         if not Cuesta.owns(op):
             return None

@@ -14,13 +14,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cuesta._mlir import ir
+from cuesta.dialects import maker
 from cuesta.dialects.cuesta import reduction
 from cuesta.dialects.cuesta.complex_numbers import WHOLES, Complex, Imag, Real, ViewAsComplex, ViewAsReal
 from cuesta.dialects.cuesta.pointwise import Convert
 from cuesta.dialects.cuesta.shape import Reshape, Slice
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import shape_of, spelling_of
-from cuesta.passes.analysis.match import maker, unreshaped
+from cuesta.passes.analysis.match import unreshaped
 from cuesta.passes.graph.hoist_reshapes import POINTWISE
 from cuesta.passes.infra.graph_rewrite import Rule, erase_dead, rewrite_ops, users
 from cuesta.passes.infra.registry import Pass, register_pass

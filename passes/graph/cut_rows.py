@@ -16,14 +16,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from cuesta._mlir import ir
-from cuesta.dialects import types
+from cuesta.dialects import maker, types
 from cuesta.dialects.clones import repeat_op
 from cuesta.dialects.cuesta import reduction
 from cuesta.dialects.cuesta.reduction import Reduced
 from cuesta.dialects.cuesta.shape import Expand, Reshape
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import byte_count, byte_size, opmath, shape_of, spelling_of
-from cuesta.passes.analysis.match import maker
 from cuesta.passes.analysis.memory_order import MemoryOrder
 from cuesta.passes.graph.hoist_reshapes import POINTWISE, behind_products
 from cuesta.passes.infra.graph_rewrite import erase_dead, functions, users

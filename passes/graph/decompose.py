@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cuesta._mlir import ir
-from cuesta.dialects import host
+from cuesta.dialects import host, maker
 from cuesta.dialects.cuesta import pointwise
 from cuesta.dialects.cuesta.indexing import ScatterOne
 from cuesta.dialects.cuesta.normalisation import (
@@ -33,7 +33,6 @@ from cuesta.dialects.cuesta.random import Dropout
 from cuesta.dialects.cuesta.shape import Constant
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import is_float, opmath, row_major, shape_of, spelling_of
-from cuesta.passes.analysis.match import maker
 from cuesta.passes.infra.graph_rewrite import Rule, erase_dead, is_unused, rewrite_ops
 from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.sizes import Number

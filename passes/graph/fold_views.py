@@ -14,12 +14,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cuesta._mlir import ir
-from cuesta.dialects import types
+from cuesta.dialects import maker, types
 from cuesta.dialects.cuesta.pointwise import Convert
 from cuesta.dialects.cuesta.shape import Copy, Expand, Permute, Reshape, Slice
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import spelling_of
-from cuesta.passes.analysis.match import maker
 from cuesta.passes.infra.graph_rewrite import erase_dead, rewrite_ops
 from cuesta.passes.infra.registry import Pass, register_pass
 

@@ -16,12 +16,13 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from cuesta._mlir import ir
+from cuesta.dialects import maker
 from cuesta.dialects.cuesta import pointwise
 from cuesta.dialects.cuesta.contraction import MatMul
 from cuesta.dialects.cuesta.shape import Permute
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import shape_of, spelling_of
-from cuesta.passes.analysis.match import maker, only_user
+from cuesta.passes.analysis.match import only_user
 from cuesta.passes.infra.graph_rewrite import erase_dead, functions, replace
 from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.sizes import estimate

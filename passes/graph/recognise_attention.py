@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 import torch
 
 from cuesta._mlir import ir
-from cuesta.dialects import types
+from cuesta.dialects import maker, types
 from cuesta.dialects.cuesta import attention, pointwise
 from cuesta.dialects.cuesta.contraction import AddMatMul, MatMul
 from cuesta.dialects.cuesta.normalisation import Softmax
@@ -31,7 +31,7 @@ from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.top_module import TARGET
 from cuesta.dialects.types import row_major, shape_of, spelling_of
 from cuesta.passes.analysis.layout import is_dense
-from cuesta.passes.analysis.match import maker, multiple, number, only_user, wide
+from cuesta.passes.analysis.match import multiple, number, only_user, wide
 from cuesta.passes.infra.graph_rewrite import erase_dead, functions, named, remark, replace, users
 from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.passes.libraries.attention_operands import heads_of, strides_for, transposed_heads_of

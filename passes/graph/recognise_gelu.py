@@ -18,12 +18,13 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from cuesta._mlir import ir
+from cuesta.dialects import maker
 from cuesta.dialects.cuesta import pointwise
 from cuesta.dialects.cuesta.dialect import names_of
 from cuesta.dialects.cuesta.pointwise import Convert
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import shape_of, spelling_of
-from cuesta.passes.analysis.match import maker, number, only_user, wide
+from cuesta.passes.analysis.match import number, only_user, wide
 from cuesta.passes.infra.graph_rewrite import erase_dead, functions, named, replace, users
 from cuesta.passes.infra.registry import Pass, register_pass
 

@@ -14,7 +14,7 @@ import math
 from dataclasses import dataclass, field
 
 from cuesta._mlir import ir
-from cuesta.dialects import types
+from cuesta.dialects import maker, types
 from cuesta.dialects.cuesta import normalisation, pointwise, reduction
 from cuesta.dialects.cuesta.dialect import Operation
 from cuesta.dialects.cuesta.pointwise import Convert
@@ -22,7 +22,7 @@ from cuesta.dialects.cuesta.reduction import Reduced
 from cuesta.dialects.fields import float_attr, int_attr
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import opmath, shape_of, spelling_of
-from cuesta.passes.analysis.match import maker, multiple, number, only_user, wide
+from cuesta.passes.analysis.match import multiple, number, only_user, wide
 from cuesta.passes.infra.graph_rewrite import erase_dead, functions, named, replace, users
 from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.sizes import Number

@@ -14,14 +14,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cuesta._mlir import ir
-from cuesta.dialects import aten, types
+from cuesta.dialects import aten, maker, types
 from cuesta.dialects.clones import repeat_op
 from cuesta.dialects.cuesta.dialect import names_of
 from cuesta.dialects.cuesta.shape import Cat, Constant, Expand, Flip, Iota
 from cuesta.dialects.cuesta.views import SELECTS_ELEMENTS
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import byte_count, byte_size, shape_of, spelling_of
-from cuesta.passes.analysis.match import maker
 from cuesta.passes.form_kernels.placement.concatenation import operands_of
 from cuesta.passes.graph.hoist_reshapes import POINTWISE
 from cuesta.passes.infra.graph_rewrite import erase_dead, functions, replace, users

@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from cuesta._mlir import ir
-from cuesta.dialects import aten, types
+from cuesta.dialects import aten, maker, types
 from cuesta.dialects.clones import repeat_op
 from cuesta.dialects.cuesta import pointwise, reduction
 from cuesta.dialects.cuesta.dialect import names_of
@@ -30,7 +30,7 @@ from cuesta.dialects.cuesta.shape import Expand, Extent, Permute, Reshape, Slice
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import byte_count, opmath, shape_of, spelling_of
 from cuesta.errors import Undecided
-from cuesta.passes.analysis.match import maker, number, unreshaped
+from cuesta.passes.analysis.match import number, unreshaped
 from cuesta.passes.analysis.memory_order import MemoryOrder
 from cuesta.passes.form_kernels.fusion.limits import PROGRAMS, SECTOR, STRIP
 from cuesta.passes.graph.hoist_reshapes import POINTWISE, reshaped_operand

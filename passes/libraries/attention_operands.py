@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from cuesta._mlir import ir
+from cuesta.dialects import maker
 from cuesta.dialects.aten import Call
 from cuesta.dialects.cuesta.contraction import AddMatMul, MatMul
 from cuesta.dialects.cuesta.dialect import names_of
@@ -17,7 +18,6 @@ from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.graph_function import STRIDES, argument_attributes
 from cuesta.dialects.types import row_major, shape_of
 from cuesta.passes.analysis.layout import Layout, is_dense
-from cuesta.passes.analysis.match import maker
 from cuesta.sizes import Number
 
 _B = GraphBuilder()

@@ -14,13 +14,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from cuesta._mlir import ir
+from cuesta.dialects import maker
 from cuesta.dialects.cuesta import pointwise
 from cuesta.dialects.cuesta.contraction import Convolution, convolution_arguments
 from cuesta.dialects.cuesta.traced_strides import OPERAND_STRIDES, RESULT_STRIDES
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.top_module import target_of
 from cuesta.dialects.types import opmath, row_major, shape_of, spelling_of
-from cuesta.passes.analysis.match import maker, only_user, wide
+from cuesta.passes.analysis.match import only_user, wide
 from cuesta.passes.infra.graph_rewrite import erase_dead, remark, rewrite_ops
 from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.passes.libraries.convolution_epilogue import Epilogue, epilogue_of, moved_bytes, rebuilt, refusal

@@ -12,11 +12,12 @@ keep panels and columns as two dims, too: otherwise a reshape would stand betwee
 from __future__ import annotations
 
 from cuesta._mlir import ir
+from cuesta.dialects import maker
+from cuesta.dialects.clones import repeat_op
 from cuesta.dialects.cuesta.contraction import MatMul
 from cuesta.dialects.cuesta.shape import Permute, Reshape
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import shape_of, spelling_of, static_shape, tensor
-from cuesta.passes.analysis.match import maker
 from cuesta.passes.graph.hoist_reshapes import POINTWISE, reshaped_operand
 from cuesta.passes.infra.graph_rewrite import users
 
@@ -80,7 +81,7 @@ def _on_shape(op: ir.Operation, alias: ir.Value, own: ir.Value) -> ir.Value | No
             own if x == alias else _B.reshape(x, s) if s else x for x, s in zip(op.operands, sizes, strict=True)
         ]
         kind = tensor(shape, spelling_of(op.results[0]))
-        new = ir.Operation.create(op.name, results=[kind], operands=operands, attributes=dict(op.attributes.items()))
+        new = repeat_op(op, operands, kind)
         back = _B.reshape(new.results[0], old)
     op.results[0].replace_all_uses_with(back)
     op.erase()

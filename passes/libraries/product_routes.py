@@ -21,6 +21,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from cuesta._mlir import func, ir
+from cuesta.dialects import maker
 from cuesta.dialects.cuesta.contraction import AddMatMul, AnyProduct, MatMul
 from cuesta.dialects.cuesta.dialect import Cuesta
 from cuesta.dialects.cuesta.pointwise import Convert
@@ -29,7 +30,6 @@ from cuesta.dialects.cuesta.views import VIEWS
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.top_module import measured_products, target_of
 from cuesta.dialects.types import byte_size, opmath, shape_of, spelling_of, static_shape, tensor
-from cuesta.passes.analysis.match import maker
 from cuesta.passes.analysis.memory_order import MemoryOrder
 from cuesta.passes.graph.hoist_reshapes import reshaped
 from cuesta.passes.infra.graph_rewrite import functions, users

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 
 import torch
 
-from cuesta._mlir import arith, func, ir, linalg
+from cuesta._mlir import arith, func, ir
 from cuesta.dialects import make_context, tt, types, walk
 from cuesta.dialects.kernel_fields import WRITABLE
 from cuesta.dialects.kernel_module import argument_shapes
+from cuesta.dialects.named_linalg import is_generic
 from cuesta.dialects.product import ROLES
 from cuesta.dialects.tt.interpreter import prepare
 from cuesta.driver.lower import compile_module
@@ -138,7 +139,7 @@ def _arguments(function: ir.Operation) -> list[Argument]:
 def _rounding(function: ir.Operation) -> Rounding:
     summed, narrowest = 1, torch.float32
     for op in walk(function):
-        if op.name == linalg.GenericOp.OPERATION_NAME:
+        if is_generic(op):
             sizes = [n for i, n in enumerate(_sizes(op)) if "reduction" in str(op.attributes["iterator_types"][i])]
             summed = max(summed, math.prod(sizes))
         for value in op.results if op.name == arith.TruncFOp.OPERATION_NAME else ():

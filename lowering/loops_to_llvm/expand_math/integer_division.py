@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cuesta._mlir import arith, ir, rewrite, scf
-from cuesta.dialects import made_by
+from cuesta.dialects import maker
 from cuesta.lowering.loops_to_llvm.expand_math.builder import Builder, Value
 
 #: The largest double below 2^63.
@@ -34,7 +34,7 @@ def expansion(b: Builder, kind: type[ir.OpView]) -> Callable[[ir.OpView, rewrite
         unsigned = kind in (arith.DivUIOp, arith.RemUIOp)
         if not isinstance(x.type, ir.IntegerType) or x.type.width not in ((8, 16) if unsigned else (8, 16, 32, 64)):
             return True
-        if made_by(y, arith.ConstantOp) is not None:
+        if maker(y, arith.ConstantOp) is not None:
             return True
         if op.operation.parent.name == scf.WhileOp.OPERATION_NAME:  # LLVM does not vectorise these loops
             return True

@@ -52,7 +52,7 @@ def ratios_of(case: Mapping[str, Any]) -> dict[str, dict[str, float]]:
 
 def is_right(case: Mapping[str, Any]) -> bool:
     """Whether every contender of cuesta was judged right."""
-    ours = [part for name, part in case.get("contenders", {}).items() if name.startswith("cuesta")]
+    ours = _ours(case.get("contenders", {}))
     return bool(ours) and all((part.get("accuracy") or {}).get("right", False) for part in ours)
 
 
