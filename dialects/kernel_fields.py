@@ -7,12 +7,18 @@ A *class* is a loop of the kernel; its number is its position in `SIZES`.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+from cuesta._mlir import ir
 from cuesta.dialects.fields import Int, Ints, Marker, NumberRows, Numbers, Numeral, Raw
 
 #: Of a generic or a scatter: the class of each of its loops.
 CLASSES = Ints("cuesta.classes")
 #: Of a generic: it runs once, after all tiles.
 AFTER_TILES = Marker("cuesta.tail")
+
+#: Of a generic that sums over the windows of a tensor: the numbers of a `WindowedDim` for each dim of a window.
+WINDOWS = Ints("cuesta.windows")
 
 #: Of an argument with symbolic sizes or strides: both, in terms of the kernel's own parameters p0, p1, …, which are the
 #: arguments after the tensors.
@@ -52,3 +58,25 @@ ALIGN = Ints("cuesta.align")
 MULTIPLES = Ints("cuesta.multiples")
 #: For a GPU: positions need 64 bits.
 WIDE = Marker("cuesta.wide")
+
+
+class WindowedDim(NamedTuple):
+    """A dim of a tensor, of `size` elements, along which a generic sums over windows: it reads the tensor at `loop` ·
+    stride + `place` · dilation − padding. Loops, or in a kernel their classes, are -1 where they have one iteration."""
+
+    loop: int
+    place: int
+    stride: int
+    dilation: int
+    padding: int
+    size: int
+
+
+def windowed_dims(generic: ir.Operation) -> list[WindowedDim]:
+    """The dims along which a generic sums over windows; none for another generic."""
+    numbers, width = WINDOWS.find(generic) or [], len(WindowedDim._fields)
+    return [WindowedDim(*numbers[i : i + width]) for i in range(0, len(numbers), width)]
+
+
+def put_windowed_dims(generic: ir.Operation, dims: list[WindowedDim]) -> None:
+    WINDOWS.put(generic, [number for dim in dims for number in dim])

@@ -160,7 +160,8 @@ CHECKS: dict[str, tuple[str, str | None]] = {
 EPILOGUES = ("fold-batch-norm", "fuse-cudnn-convolution")
 
 _GPU_STEPS = {
-    "multiply-convolutions": (),
+    # Once layouts are chosen: its kernels compute in channels_last.
+    "multiply-convolutions": ("depthwise-kernels",),
     "sum-depthwise-gradients": (),
     # In the layout that it prefers, cuDNN computes epilogues that the CPU leaves to the kernel after the convolution.
     # Folding comes first: it makes a bias, which is part of the epilogue.

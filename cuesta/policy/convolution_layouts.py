@@ -26,6 +26,17 @@ def moves_less_in_channels_last(images: Sequence[Number], weight: Sequence[Numbe
     return converted <= estimate(images) + estimate(results)
 
 
+def slow_in_channels_last(weight: Sequence[Number], groups: int) -> bool:
+    """Whether cuDNN computes a grouped convolution on tensor cores slower in channels_last than row-major. `weight` is
+    [O, I, H, W], I being the channels of one group.
+
+    On an H100, cuDNN 9.19, bf16, µs row-major and channels_last: 32x128x56x56 in 32 groups 104 and 50; 32x320x28x28 in
+    20 groups 61 and 28; 32x224x56x56 in 2 groups with stride 2, 127 and 319; depthwise 32x96x56x56, 7x7, 331 and 73.
+    """
+    _, inner, *_ = weight
+    return groups != 1 and estimate([inner]) > _WIDEST_GROUP and estimate([inner]) % _TILE != 0
+
+
 def cuts_patches(images: Sequence[Number], weight: Sequence[Number], parameters: Sequence[Any]) -> bool:
     """Whether a convolution with these `parameters` (stride and what follows it in aten.convolution) cuts an image into
     patches that do not overlap, and is faster as a product of the patches by the weight: a vision transformer's first
@@ -46,6 +57,9 @@ def cuts_patches(images: Sequence[Number], weight: Sequence[Number], parameters:
     return channels < _VECTOR and window[-1] >= _LEAST_RUN
 
 
+#: Channels of the widest group for which cuDNN's kernels in channels_last take any number of channels, and what the
+#: channels of wider groups must be a multiple of.
+_WIDEST_GROUP, _TILE = 64, 64
 #: Floats in the widest vector register.
 _VECTOR = 16
 #: The fewest contiguous floats of a patch for which copying it is cheap.

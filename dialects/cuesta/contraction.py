@@ -1,5 +1,7 @@
-"""Defines matrix products and convolutions, which stay single ops until a pass decides who computes them."""
+"""Defines matrix products and convolutions, which stay single ops until a pass decides who computes them, and the
+convolution that is a kernel of ours."""
 
+import itertools
 from typing import Annotated, Any, TypeAlias
 
 import torch
@@ -70,6 +72,22 @@ class Convolution(Operation, name="convolution", traits=[ext.Pure]):
     result: Result
 
 
+class Depthwise(Operation, name="depthwise", traits=[ext.Pure]):
+    """A depthwise convolution in the memory order of channels_last: x [N, H, W, C], weight [h, w, C].
+
+    result[n, i, j, c] = Σ x[n, p(i, k), p(j, l), c] · weight[k, l, c] over k, l, where p(i, k) = i · stride + k ·
+    dilation − padding along each dim, and x counts as 0 outside. Dilation and padding are negative for the gradient
+    of x. The result may be wider than the operands; it is summed in its own type.
+    """
+
+    x: Operand
+    weight: Operand
+    stride: Ints
+    padding: Ints
+    dilation: Ints
+    result: Result
+
+
 @reference(MatMul)
 def _mm(op: ir.Operation, xs: Tensors) -> torch.Tensor:
     wide = types.torch_dtype(types.spelling_of(op.results[0]))
@@ -94,6 +112,34 @@ def _convolution(op: ir.Operation, xs: Tensors) -> torch.Tensor:
     bias = xs[2] if len(xs) == 3 else None
     result: torch.Tensor = torch.ops.aten.convolution(xs[0], xs[1], bias, *convolution_arguments(op))
     return result
+
+
+@reference(Depthwise)
+def _depthwise(op: ir.Operation, xs: Tensors) -> torch.Tensor:
+    sizes, kind = types.static_shape(op.results[0]), types.torch_dtype(types.spelling_of(op.results[0]))
+    x, weight = (v.to(kind) for v in xs)
+    total = torch.zeros(sizes, dtype=kind)
+    for place in itertools.product(*map(range, weight.shape[:2])):
+        read = x
+        for d in range(2):
+            at = torch.arange(sizes[d + 1]) * Depthwise.stride.of(op)[d]
+            at += place[d] * Depthwise.dilation.of(op)[d] - Depthwise.padding.of(op)[d]
+            inside = ((at >= 0) & (at < x.shape[d + 1])).view([-1 if dim == d + 1 else 1 for dim in range(4)])
+            read = read.index_select(d + 1, at.clamp(0, x.shape[d + 1] - 1)) * inside
+        total += read * weight[place]
+    return total
+
+
+@verifier(Depthwise)
+def _verify_depthwise(op: ir.Operation) -> str | None:
+    x, weight = (types.shape_of(v) for v in op.operands)
+    result = types.shape_of(op.results[0])
+    if len(x) != 4 or len(weight) != 3:
+        return f"takes x [N, H, W, C] and a weight [h, w, C], not {list(x)} and {list(weight)}"
+    if (result[0], result[-1], weight[-1]) != (x[0], x[-1], x[-1]):
+        return f"x {list(x)} and the weight {list(weight)} do not make {list(result)}"
+    lists = (Depthwise.stride.of(op), Depthwise.padding.of(op), Depthwise.dilation.of(op))
+    return None if all(len(given) == 2 for given in lists) else "stride, padding and dilation have two numbers each"
 
 
 @verifier(MatMul, AddMatMul)

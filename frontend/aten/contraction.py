@@ -11,7 +11,7 @@ from cuesta.dialects.cuesta import contraction
 from cuesta.dialects.graph_builder import Value
 from cuesta.dialects.types import opmath, shape_of
 from cuesta.frontend.call import Call
-from cuesta.frontend.capture.tensor_cores import cudnn_allows_tf32, products_allow_tf32
+from cuesta.frontend.capture.tensor_cores import cudnn_kernels, products_allow_tf32
 from cuesta.frontend.rules import Decline, imports
 from cuesta.sizes import Size
 
@@ -80,22 +80,12 @@ def convolution(
     result: Value = contraction.Convolution(
         x, weight, bias, stride, padding, dilation, transposed, output_padding, groups, *b.types
     ).result
-    library = _cudnn(b.meta)
+    library = cudnn_kernels(b.meta)
     if library is not None:
         contraction.Convolution.cudnn.put(result.owner, library)
     if _onednn(b.meta) and not transposed:
         contraction.Convolution.onednn.mark(result.owner)
     return result
-
-
-def _cudnn(result: torch.Tensor) -> str | None:
-    """How cuDNN computes a convolution with this result under torch's settings: with "tensor_cores", or in "full"
-    f32; None where it does not."""
-    if result.device.type != "cuda" or not torch.backends.cudnn.enabled:
-        return None
-    if result.dtype in (torch.bfloat16, torch.float16):
-        return "tensor_cores"
-    return None if result.dtype != torch.float32 else ("tensor_cores" if cudnn_allows_tf32() else "full")
 
 
 def _onednn(result: torch.Tensor) -> bool:

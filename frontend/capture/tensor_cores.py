@@ -24,6 +24,16 @@ def products_allow_tf32() -> bool:
         return bool(torch.backends.cuda.matmul.fp32_precision == "tf32")
 
 
+def cudnn_kernels(result: torch.Tensor) -> str | None:
+    """How cuDNN computes a convolution with this result under torch's settings: with "tensor_cores", or in "full"
+    f32; None where it does not."""
+    if result.device.type != "cuda" or not torch.backends.cudnn.enabled:
+        return None
+    if result.dtype in (torch.bfloat16, torch.float16):
+        return "tensor_cores"
+    return None if result.dtype != torch.float32 else ("tensor_cores" if cudnn_allows_tf32() else "full")
+
+
 def settings() -> str:
     """The settings that compiled code may depend on, as text that is the same in every process."""
     enabled = torch.backends.cudnn.enabled

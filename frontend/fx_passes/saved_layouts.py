@@ -6,7 +6,8 @@
     saves clone(%0), clone(%1), both in channels_last
 
 `passes/choose_layouts` chooses layouts within each graph. The layouts of saved tensors are chosen here by the same
-rule, while both graphs are at hand. The copies move nothing where the forward graph computes in channels_last.
+rules, oneDNN's on a CPU and cuDNN's on CUDA, while both graphs are at hand. The copies move nothing where the forward
+graph computes in channels_last.
 """
 
 from __future__ import annotations
@@ -17,9 +18,14 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
 
+from cuesta.frontend.capture.tensor_cores import cudnn_kernels
 from cuesta.frontend.fx_nodes import inserting_behind, memory_root, packet_of
 from cuesta.frontend.fx_passes.fx_pipeline import TrainingStep
-from cuesta.policy.convolution_layouts import cuts_patches, moves_less_in_channels_last
+from cuesta.policy.convolution_layouts import (
+    cuts_patches,
+    moves_less_in_channels_last,
+    slow_in_channels_last,
+)
 
 aten = torch.ops.aten
 #: Ops that address elements by strides: in another layout they would read other elements.
@@ -27,11 +33,11 @@ _BY_STRIDES = frozenset({aten.as_strided, aten.as_strided_copy, aten.as_strided_
 
 
 def save_channels_last(step: TrainingStep) -> None:
-    """Makes the forward graph save images in channels_last if oneDNN computes their convolutions and converts fewer
-    elements in that layout."""
+    """Makes the forward graph save images in channels_last if the library that computes their convolutions is faster in
+    that layout."""
     forward, backward, outputs = step.forward, step.backward, step.outputs
     nodes = [*forward.graph.nodes, *backward.graph.nodes]
-    if not torch.backends.mkldnn.is_available() or any(packet_of(n) in _BY_STRIDES for n in nodes):
+    if any(packet_of(n) in _BY_STRIDES for n in nodes):
         return
     chosen = _in_channels_last(forward)
     results, arguments = step.results, step.arguments
@@ -58,7 +64,7 @@ def _in_channels_last(forward: GraphModule) -> set[Node]:
     found: set[Node] = set()
     for node in forward.graph.nodes:
         if packet_of(node) is aten.convolution:
-            if _moves_less(node):
+            if _in_that_layout(node):
                 found.update((node, node.args[0]))
         elif any(n in found for n in node.all_input_nodes) and _passes_images_on(node):
             found.add(node)
@@ -74,23 +80,36 @@ def _passes_images_on(node: Node) -> bool:
 def _feeds_row_major(node: Node) -> bool:
     """Whether convolutions read a node's value, and none of them computes in channels_last."""
     readers = [user for user in node.users if packet_of(user) is aten.convolution]
-    return bool(readers) and not any(map(_moves_less, readers))
+    return bool(readers) and not any(map(_in_that_layout, readers))
 
 
-def _moves_less(convolution: Node) -> bool:
+def _in_that_layout(convolution: Node) -> bool:
     """Whether a convolution computes in channels_last, decided as by choose-layouts."""
-    x, weight, _, *parameters = convolution.args
-    transposed = parameters[3]
-    tensors = [n.meta["val"] for n in (x, weight, convolution) if _is_image(n)]
-    if transposed or len(tensors) < 3 or any(t.dtype != torch.float32 for t in tensors):
+    tensors = [n.meta["val"] for n in (*convolution.args[:2], convolution) if _is_image(n)]
+    if len(tensors) < 3:
         return False
-    images, weights, results = (t.shape for t in tensors)
-    return not cuts_patches(images, weights, parameters) and moves_less_in_channels_last(images, weights, results)
+    rule = {"cpu": _for_onednn, "cuda": _for_cudnn}[tensors[0].device.type]
+    return rule(convolution, *tensors)
+
+
+def _for_onednn(convolution: Node, images: Tensor, weight: Tensor, results: Tensor) -> bool:
+    parameters = convolution.args[3:]
+    transposed = parameters[3]
+    if not torch.backends.mkldnn.is_available() or transposed or images.dtype != torch.float32:
+        return False
+    if cuts_patches(images.shape, weight.shape, parameters):
+        return False
+    return moves_less_in_channels_last(images.shape, weight.shape, results.shape)
+
+
+def _for_cudnn(convolution: Node, images: Tensor, weight: Tensor, results: Tensor) -> bool:
+    groups: Any = convolution.args[8]
+    return cudnn_kernels(results) == "tensor_cores" and not slow_in_channels_last(weight.shape, groups)
 
 
 def _is_image(node: Any) -> TypeGuard[Node]:
-    """Whether a node gives a tensor of four dims, on a CPU and of fixed sizes."""
+    """Whether a node gives a tensor of four dims, on a CPU or on CUDA, and of fixed sizes."""
     value = node.meta.get("val") if isinstance(node, Node) else None
-    if not isinstance(value, Tensor) or value.device.type != "cpu" or value.layout != torch.strided:
+    if not isinstance(value, Tensor) or value.device.type not in ("cpu", "cuda") or value.layout != torch.strided:
         return False
     return value.dim() == 4 and all(type(n) is int for n in value.shape)

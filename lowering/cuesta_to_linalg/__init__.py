@@ -18,6 +18,7 @@ from cuesta.errors import Unsupported
 from cuesta.lowering.cuesta_to_linalg import (  # noqa: F401  fill RULES
     attention,
     complex_numbers,
+    depthwise,
     indexing,
     pointwise,
     product,

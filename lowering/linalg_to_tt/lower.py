@@ -20,6 +20,8 @@ from cuesta.dialects.kernel_fields import (
     STAGES,
     WARPS,
     WIDE,
+    WINDOWS,
+    windowed_dims,
 )
 from cuesta.dialects.kernel_module import argument_shapes, is_computed_with, operand_classes, parameters
 from cuesta.dialects.kernel_scatter import is_scatter
@@ -32,6 +34,7 @@ from cuesta.lowering.linalg_to_tt.kernel import KernelWriter, Node
 from cuesta.lowering.linalg_to_tt.product import write_products
 from cuesta.lowering.linalg_to_tt.scalars import Scalars
 from cuesta.lowering.linalg_to_tt.scatter import write_scatter
+from cuesta.lowering.linalg_to_tt.windows import write_windows
 from cuesta.sizes import Number, Size
 
 _LARGEST_I32 = (1 << 31) - 1
@@ -66,7 +69,8 @@ def lower_kernel(function: func.FuncOp, library: str) -> None:
         passed = list(block.arguments)
         given = dict(zip(names, passed[len(shapes) :], strict=True))
         scalars = Scalars(index_type, given, dict(zip(names, multiples, strict=True)))
-        frame = Frame(sizes, blocks, scalars)
+        rows = _rows(entry)
+        frame = Frame(sizes, [1 if c == rows else block for c, block in enumerate(blocks)], scalars)
         with ir.InsertionPoint(block):
             computed = {name: value for name, value in names.items() if is_computed_with(value)}
             writer = KernelWriter(
@@ -84,7 +88,16 @@ def lower_kernel(function: func.FuncOp, library: str) -> None:
                 function.operation.erase()
                 return
             known = COUNTS.find(function) or [0] * len(programs)
-            _place(frame, parallel, [n or own for n, own in zip(known, programs, strict=True)])
+            counts = [n or own for n, own in zip(known, programs, strict=True)]
+            starts = _starts(frame, blocks, parallel, counts)
+            summed = [node for node in writer.nodes if WINDOWS.is_on(node.op)]
+            if summed:
+                write_windows(writer, summed[0], starts, 1 if rows is None else blocks[rows])
+                tt.return_()
+                function.operation.erase()
+                return
+            for c, start in starts.items():
+                frame.place(c, start)
             loops = LOOPS.find(function) or []
             for c in range(len(sizes)):
                 if c not in parallel and c not in loops:
@@ -136,12 +149,22 @@ def _nodes(entry: ir.Block) -> list[Node]:
     return nodes
 
 
-def _place(frame: Frame, parallel: Sequence[int], programs: Sequence[Number]) -> None:
-    """Places the program's block along each parallel class by the program's number; the last class varies fastest."""
+def _rows(entry: ir.Block) -> int | None:
+    """The class of the rows of a sum over windows, along which a program's block is no axis; None in other kernels."""
+    dims = [windowed_dims(view.operation)[0] for view in entry.operations if WINDOWS.is_on(view.operation)]
+    return dims[0].loop if dims and dims[0].loop >= 0 else None
+
+
+def _starts(
+    frame: Frame, blocks: Sequence[int], parallel: Sequence[int], programs: Sequence[Number]
+) -> dict[int, Value | None]:
+    """Where the program's block starts along each parallel class, by the program's number; None for 0. The last class
+    varies fastest."""
     left = tt.get_program_id(0) if any(n != 1 for n in programs) else None
+    starts: dict[int, Value | None] = {}
     for c, count in reversed(list(zip(parallel, programs, strict=True))):
         if count == 1:
-            frame.place(c, None)
+            starts[c] = None
             continue
         assert left is not None
         number = left
@@ -150,8 +173,8 @@ def _place(frame: Frame, parallel: Sequence[int], programs: Sequence[Number]) ->
             number, left = arith.remsi(left, size), arith.divsi(left, size)
         if str(frame.index_type) != "i32":
             number = arith.extsi(frame.index_type, number)
-        start = arith.muli(number, frame.scalar(frame.blocks[c])) if frame.blocks[c] != 1 else number
-        frame.place(c, start)
+        starts[c] = arith.muli(number, frame.scalar(blocks[c])) if blocks[c] != 1 else number
+    return starts
 
 
 def _count(frame: Frame, programs: Number) -> Value:

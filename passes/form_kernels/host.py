@@ -97,6 +97,10 @@ class HostWriter:
         for value in reads:
             if value not in own:
                 self.where.layout_of(value)
+        for value in (v for n in group.members if n.windows for v in n.gathers):
+            layout = self.where.layout_of(value)
+            if layout.strides[-1] != 1:  # a program reads lines of channels
+                self.where.layouts[value] = self.where.copy(value, layout, self.where.row_major(value))
         place_scatters(self.where, group)
         kernel = build_kernel(group, self.where.layouts, outputs, self.where.preferred, self.where.placed)
         collapse(kernel)

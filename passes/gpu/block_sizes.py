@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from cuesta._mlir import ir
+from cuesta.dialects.kernel_fields import WindowedDim
 from cuesta.dialects.product import roles_of, tile_of
 from cuesta.passes.form_kernels.fusion.limits import PROGRAMS, SECTOR, STRIP
 
@@ -23,6 +24,10 @@ FEW = 256
 #: Most elements per thread; a program with more work gets more threads.
 PER_THREAD = 8
 _NONE: Mapping[int, int] = {}
+#: Of a sum over windows: columns of a block, the most rows, channels that a thread loads at once, the most
+#: multiplications in the code of a kernel, how long a load takes in multiplications, and by how much the blocks'
+#: channels may exceed those that there are.
+_COLUMNS, _ROWS, _AT_ONCE, _MULTIPLICATIONS, _LOAD, _SPARE = 8, 7, 4, 400, 2, 1.15
 #: Most sums of matrix products per warp: 128 registers of each thread.
 SUMS = 4096
 
@@ -112,6 +117,38 @@ def product_blocks(products: Sequence[ir.Operation], classes: int) -> Blocks:
     while len(products) * blocks[m] * blocks[n] > SUMS * tile.warps:
         blocks[max((m, n), key=lambda c: blocks[c])] //= 2
     return Blocks(tuple(blocks), (k,), tile.warps, tile.stages)
+
+
+def window_blocks(
+    dims: Sequence[WindowedDim], sizes: Sequence[int], parallel: Collection[int], channels: int
+) -> Blocks:
+    """The block of a sum over windows: some columns and `channels`, side by side in memory, for the threads, and some
+    rows, whose sums each thread holds. An element that is loaded serves all rows whose windows it is in."""
+    down, across = dims
+    blocks = [1] * len(sizes)
+    blocks[channels] = _width(sizes[channels])
+    if across.loop >= 0:
+        blocks[across.loop] = min(_COLUMNS, power_at_least(sizes[across.loop]))
+    if down.loop >= 0:
+        height, places = (sizes[c] if c >= 0 else 1 for c in (down.place, across.place))
+        most = max(min(_ROWS, _MULTIPLICATIONS // (height * places)), 1)
+        programs = math.prod(-(-sizes[c] // blocks[c]) for c in parallel if c != down.loop)
+
+        def cost(rows: int) -> float:
+            loaded = (rows - 1) * down.stride + height * abs(down.dilation)
+            turns = -(-sizes[down.loop] // rows)
+            waves = max(turns * programs, PROGRAMS)
+            return waves * (_LOAD * loaded + rows * height)
+
+        blocks[down.loop] = min(range(1, most + 1), key=cost)
+    threads = math.prod(blocks[c] for c in range(len(sizes)) if c != down.loop) // _AT_ONCE
+    return Blocks(tuple(blocks), (), max(threads // 32, 1))
+
+
+def _width(channels: int) -> int:
+    """Channels of a block: the most of which few are left over in the last block."""
+    covers = power_at_least(channels)
+    return next((n for n in (64, 32) if -(-channels // n) * n <= _SPARE * channels), min(16, covers))
 
 
 def _strip(sizes: Sequence[int], parallel: set[int]) -> int:

@@ -35,6 +35,7 @@ from cuesta.dialects.kernel_fields import (
     STAGES,
     WARPS,
     WIDE,
+    windowed_dims,
 )
 from cuesta.dialects.kernel_module import (
     argument_shapes,
@@ -49,7 +50,7 @@ from cuesta.dialects.product import tile_of
 from cuesta.dialects.upstream_fields import ITERATOR_TYPES, REDUCTION
 from cuesta.errors import Unsupported
 from cuesta.passes.analysis.launches import Launch, common_divisor, is_wide, largest, launches_of
-from cuesta.passes.gpu.block_sizes import SQUARE, Blocks, choose, fastest_classes, product_blocks
+from cuesta.passes.gpu.block_sizes import SQUARE, Blocks, choose, fastest_classes, product_blocks, window_blocks
 from cuesta.passes.infra.graph_rewrite import functions
 from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.passes.tiles.kernel_versions import (
@@ -134,6 +135,10 @@ class _Kernel:
     def choose(self, least: Mapping[int, int]) -> Blocks:
         if self.products:
             return product_blocks(self.products, len(self.sizes))
+        for generic in self.generics:
+            if dims := windowed_dims(generic):
+                (*_, channels), *_ = operand_classes(generic)  # of the weight
+                return window_blocks(dims, self.about, self.parallel, channels)
         return choose(self.about, self.parallel, self.tensors, self.spaces, least)
 
 

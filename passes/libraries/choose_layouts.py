@@ -3,18 +3,18 @@
     cuesta.convolution(%x, %w) {result_strides = [[3136, 49, 7, 1]]}   →   {result_strides = [[3136, 1, 448, 64]]}
 
 cuDNN's fast kernels work in channels_last, and convert any other layout on every call. That holds where tensor cores
-compute (`cudnn` on the op): bf16, f16, and f32 where torch allows TF32. In full f32, row-major is faster. A graph with
-grouped convolutions is left as it is: channels_last is slower for them.
+compute (`cudnn` on the op): bf16, f16, and f32 where torch allows TF32. In full f32, row-major is faster. Of grouped
+convolutions, a few kinds are slow in channels_last (`policy/convolution_layouts.py`) and stay as they are.
 
 oneDNN's kernels (`onednn` on the op) convert the images of a row-major call, there and back. In channels_last they
 convert none, but ATen then wants the weight in channels_last too, and converts it unless its window is one element. So
 each convolution gets the layout that moves less. A convolution that is to become a product of patches is left as it is.
 
 Kernels follow the memory order of their operands, so only one kernel at each end of the network converts. The results
-of a graph keep the layout that the caller asks for. So on a GPU a graph that returns most of its intermediates (the
-forward graph of a training step) is left as it is, and on a CPU a convolution whose result is returned row-major. On a
-CPU, the tensors that a training step saves are asked for in channels_last (`frontend/saved_layouts`), and the gradients
-of convolutions are computed in the layout of their images.
+of a graph keep the layout that the caller asks for. So on a GPU a graph that returns most of its images row-major is
+left as it is, and on a CPU a convolution whose result is returned row-major. The tensors that a training step saves are
+asked for in channels_last (`frontend/saved_layouts`), and the gradients of convolutions are computed in the layout of
+their images.
 """
 
 from __future__ import annotations
@@ -36,7 +36,11 @@ from cuesta.passes.analysis.memory_order import MemoryOrder
 from cuesta.passes.infra.graph_rewrite import functions
 from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.passes.libraries.convolution_epilogue import on_tensor_cores
-from cuesta.policy.convolution_layouts import cuts_patches, moves_less_in_channels_last
+from cuesta.policy.convolution_layouts import (
+    cuts_patches,
+    moves_less_in_channels_last,
+    slow_in_channels_last,
+)
 from cuesta.runtime.strides import same_places
 from cuesta.sizes import Number
 
@@ -51,7 +55,7 @@ _GRADIENTS = {
     "aten.max_pool2d_with_indices_backward.default": 3,
     "aten.avg_pool2d_backward.default": 2,
 }
-#: A graph that returns more than this many tensors of four dims per chosen convolution is left as it is.
+#: A graph that returns more than this many row-major images per chosen convolution is left as it is.
 _RETURNED_SHARE = 0.5
 
 
@@ -72,8 +76,7 @@ class ChooseLayouts(Pass):
         with module.context:
             for function in functions(module):
                 _choose(function, rule)
-                if rule is _for_onednn:
-                    _gradients(function)
+                _gradients(function)
 
 
 def _choose(function: func.FuncOp, rule: _Rule) -> None:
@@ -104,20 +107,29 @@ def _gradients(function: func.FuncOp) -> None:
 
 
 def _for_cudnn(function: func.FuncOp, convolutions: list[ir.Operation]) -> list[ir.Operation]:
-    if any(Convolution.groups.of(op) != 1 for op in convolutions):
-        return []
+    chosen = [op for op in convolutions if on_tensor_cores(op) and not _slow_in_channels_last(op)]
+    row_major = sum(
+        len(shape_of(value)) == 4 and not (strides and _is_channels_last(shape_of(value), strides))
+        for value, strides in _returned(function)
+    )
+    return chosen if row_major <= _RETURNED_SHARE * len(chosen) else []
+
+
+def _slow_in_channels_last(op: ir.Operation) -> bool:
+    return slow_in_channels_last(shape_of(op.operands[1]), Convolution.groups.of(op))
+
+
+def _returned(function: func.FuncOp) -> list[tuple[ir.Value, Sequence[Number] | None]]:
+    """The values that a function returns, each with the strides that are asked of it."""
     *_, end = function.regions[0].blocks[0].operations
-    chosen = [op for op in convolutions if on_tensor_cores(op)]
-    returned = sum(len(shape_of(v)) == 4 for v in end.operands)
-    return chosen if returned <= _RETURNED_SHARE * len(chosen) else []
+    asked = [STRIDES.find_in(attributes) for attributes in result_attributes(function)]
+    return list(zip(end.operands, asked, strict=True))
 
 
 def _for_onednn(function: func.FuncOp, convolutions: list[ir.Operation]) -> list[ir.Operation]:
-    *_, end = function.regions[0].blocks[0].operations
-    asked = [STRIDES.find_in(attributes) for attributes in result_attributes(function)]
     row_major = [
         value
-        for value, strides in zip(end.operands, asked, strict=True)
+        for value, strides in _returned(function)
         if strides is not None and not _is_channels_last(shape_of(value), strides)
     ]
     return [

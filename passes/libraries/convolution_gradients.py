@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from cuesta._mlir import ir
-from cuesta.dialects.aten import Call, decode_call
+from cuesta.dialects.aten import Call, OperandRef, decode_call, encode_call
 from cuesta.dialects.top_module import target_of
 from cuesta.dialects.types import shape_of
 from cuesta.options import EAGERS_BITS
@@ -36,6 +36,25 @@ def given_gradients(op: ir.Operation) -> list[int]:
     """Which gradient each result is: 0 the images', 1 the weight's, 2 the bias's."""
     positions = Call.positions.find(op)
     return list(range(len(op.results))) if positions is None else positions
+
+
+def call_for(op: ir.Operation, positions: Sequence[int]) -> dict[int, ir.Value]:
+    """The gradients at `positions`, as by `given_gradients`, from a call for them alone at the insertion point."""
+    refs = [OperandRef(i) for i in range(len(op.operands))]
+    arguments, keywords = decode_call(Call.args.of(op), refs)
+    arguments[-1] = [position in positions for position in range(3)]
+    stands = given_gradients(op)
+    results = [op.results[stands.index(position)] for position in positions]
+    strides = Call.result_strides.of(op)
+    call = Call.build(
+        list(op.operands),
+        [result.type for result in results],
+        dict(op.attributes.items()),
+        args=encode_call(arguments, keywords),
+        positions=list(positions),
+        result_strides=[strides[stands.index(position)] for position in positions],
+    )
+    return dict(zip(positions, call.results, strict=True))
 
 
 def replace_on_cpu(

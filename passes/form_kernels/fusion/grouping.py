@@ -24,6 +24,7 @@ from cuesta.passes.form_kernels.fusion.nodes import Item, Node
 from cuesta.passes.form_kernels.fusion.paths import Paths
 from cuesta.passes.form_kernels.fusion.products import product_classes, product_refusal
 from cuesta.passes.form_kernels.fusion.space import Conflict, Loop, Space, class_sizes, join, parallel_classes
+from cuesta.passes.form_kernels.fusion.windows import window_refusal
 from cuesta.sizes import estimate, hint
 
 #: A group that reads less than this share of the bytes that two groups read together counts as little work.
@@ -207,7 +208,7 @@ class Grouping:
             scatters = any(node.base is not None for node in nodes)
             free = [n.index for n in nodes if self._is_late(n) or self._is_little(n) or _is_free(n, scatters)]
             parallel = parallel_classes(space, nodes, self._internal(nodes), free, self.machine.repeated_rows)
-            reason = self._tiling_refusal(a, b, nodes, space, parallel)
+            reason = window_refusal(space, nodes, parallel) or self._tiling_refusal(a, b, nodes, space, parallel)
         if reason is not None:
             return self._extend_tail(a, b) if not siblings and reason == _NO_COMMON else reason
         if siblings and self.paths.between(a, b):  # last, because the search is long for siblings far apart

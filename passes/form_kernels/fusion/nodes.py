@@ -12,6 +12,7 @@ from cuesta._mlir import arith, func, ir, linalg, tensor
 from cuesta.dialects import aten, host
 from cuesta.dialects.affine_maps import dims_of, operand_dims
 from cuesta.dialects.cuesta.shape import SizeOp
+from cuesta.dialects.kernel_fields import WindowedDim, windowed_dims
 from cuesta.dialects.kernel_module import body_ops
 from cuesta.dialects.kernel_scatter import KernelScatter, is_scatter, meaning_of
 from cuesta.dialects.named_linalg import is_fill, is_generic, is_index
@@ -64,6 +65,8 @@ class Node(Item):
     #: For a matrix product: the loops of M, N and K, and its tile.
     product: tuple[int, int, int] | None = None
     tile: str | None = None
+    #: For a sum over windows of the one tensor that it gathers: the dims that these move along.
+    windows: tuple[WindowedDim, ...] = ()
     #: For a scatter: the tensor that it writes to.
     base: Value | None = None
 
@@ -216,4 +219,5 @@ def node_of(index: int, op: ir.Operation) -> Node:
         widens=body == _WIDENING,
         product=roles_of(op) if TILE.is_on(op) else None,
         tile=TILE.find(op),
+        windows=tuple(windowed_dims(op)),
     )

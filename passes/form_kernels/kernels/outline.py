@@ -17,7 +17,15 @@ from cuesta.dialects.affine_maps import projection
 from cuesta.dialects.clones import clone_op
 from cuesta.dialects.cuesta.shape import SizeOp
 from cuesta.dialects.graph_function import set_argument_attributes
-from cuesta.dialects.kernel_fields import AFTER_TILES, BUFFER_LAYOUT, CLASSES, PARALLEL, SIZES, WRITABLE
+from cuesta.dialects.kernel_fields import (
+    AFTER_TILES,
+    BUFFER_LAYOUT,
+    CLASSES,
+    PARALLEL,
+    SIZES,
+    WRITABLE,
+    put_windowed_dims,
+)
 from cuesta.dialects.kernel_module import shape_attributes
 from cuesta.dialects.kernel_scatter import KernelScatter, meaning_of
 from cuesta.dialects.named_linalg import fill, is_index
@@ -116,6 +124,9 @@ def _emit_node(
         precision = PRECISION.find(kn.node.op)
         if precision is not None:
             PRECISION.put(op, precision)
+    if kn.node.windows:
+        class_of = {loop_of[c]: number[c] for c in loops} | {-1: -1}
+        put_windowed_dims(op, [d._replace(loop=class_of[d.loop], place=class_of[d.place]) for d in kn.node.windows])
     old = kn.node.op.regions[0].blocks[0]
     block = op.regions[0].blocks.append(*[a.type for a in old.arguments])
     mapping = dict(zip(old.arguments, block.arguments, strict=True))

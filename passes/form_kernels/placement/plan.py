@@ -109,6 +109,10 @@ def plan(
             for value, traced in zip(item.op.operands, aten.traced_strides(item.op), strict=True):
                 if traced is not None:
                     _prefer(where, value, traced)
+    for item in items:
+        if isinstance(item, Node) and item.windows:  # channels side by side
+            for value in (item.op.operands[0], *item.gathers):
+                _prefer(where, value, row_major(shape_of(value)))
     for item in items:  # last: calls take precedence
         if Reshape.matches(item.op):
             _spare_copy(where, item.op)
