@@ -10,6 +10,7 @@ cuesta-bench --survey --threads 1 --markdown page.md                  a hundred 
 cuesta-bench --device cuda --case resnet50 --json out.json            models on a GPU: right, time, memory, kernels
 cuesta-bench --device cuda --case gpt2_eval --kernels                 where the time goes, kernel by kernel
 cuesta-bench --device cuda --suite --first 0 --count 24 --json s.json  models as torch.compile's dashboard has them
+cuesta-bench --device cuda --suite --case convnext --kernels           the kernels of these models
 cuesta-bench --device cuda --results a.json b.json --markdown page.md what runs have kept, as one page
 """
 
@@ -86,10 +87,8 @@ def parser_of_arguments() -> argparse.ArgumentParser:
     what.add_argument("--memory", action="store_true", help="measure peak memory instead (a GPU's runs always do)")
     what.add_argument("--survey", action="store_true", help="measure many small cases instead: the least time of each")
     what.add_argument("--kernels", action="store_true", help="GPU: measure time, bytes and operations of each kernel")
-    what.add_argument(
-        "--suite", action="store_true", help="GPU: measure the models of torch.compile's dashboard instead"
-    )
     gpu = parser.add_argument_group("on a GPU")
+    gpu.add_argument("--suite", action="store_true", help="take the models of torch.compile's dashboard")
     gpu.add_argument("--first", type=int, default=0, metavar="N", help="leave out the first N of the cases")
     gpu.add_argument("--count", type=int, metavar="N", help="measure at most N cases")
     gpu.add_argument("--limit", type=float, default=300, metavar="S", help="most seconds of a process (%(default)s)")

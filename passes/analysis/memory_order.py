@@ -9,9 +9,11 @@ from __future__ import annotations
 from cuesta._mlir import ir
 from cuesta.dialects.affine_maps import operand_dims
 from cuesta.dialects.cuesta import Cuesta
+from cuesta.dialects.cuesta.contraction import Depthwise
 from cuesta.dialects.cuesta.shape import Cat, Copy, Permute, Reshape
 from cuesta.dialects.cuesta.traced_strides import RESULT_STRIDES
 from cuesta.dialects.graph_function import argument_strides
+from cuesta.dialects.kernel_fields import WINDOWS
 from cuesta.dialects.named_linalg import is_generic
 from cuesta.dialects.types import byte_size, shape_of, spelling_of
 from cuesta.passes.analysis.layout import dense_strides, memory_order, view_strides
@@ -68,11 +70,15 @@ class MemoryOrder:
             parts = sorted(op.operands, key=lambda x: -estimate(shape_of(x)))
             part = next((strides for x in parts if (strides := self._strides(x)) is not None), None)
             return None if part is None else dense_strides(shape_of(value), memory_order(shape_of(value), part))
+        if Depthwise.matches(op):
+            return dense_strides(shape_of(value), range(len(shape_of(value))))
         like = (x for x in op.operands if shape_of(x) == shape_of(value))
         return next((strides for x in like if (strides := self._strides(x)) is not None), None)
 
     def _of_generic(self, op: ir.Operation, value: ir.Value) -> Strides | None:
         """The strides of a result in the memory order of an operand that has all of the result's loops."""
+        if WINDOWS.is_on(op):
+            return dense_strides(shape_of(value), range(len(shape_of(value))))
         maps = operand_dims(op)
         inputs = list(op.operands)[: -len(op.results)]
         own = maps[len(inputs) + list(op.results).index(value)]

@@ -5,6 +5,8 @@
 
 Every operand of the op must have the result's shape or be a single number, as other operands that broadcast cannot be
 reshaped alike. A reshape that is only returned stays below an op whose operand others read: it has no neighbour above.
+One that no op of ours reads, only calls, stays where it would stop below another op of ours, such as a norm: it would
+part the two.
 
 With `repeat`, a cheap op that has other users too is computed twice, and its operands may broadcast along whole
 runs of dims. So a widened tensor (f32 of bf16) is not written to memory only because a view of it is read. Two
@@ -22,9 +24,10 @@ from cuesta.dialects.clones import repeat_op
 from cuesta.dialects.cuesta import pointwise
 from cuesta.dialects.cuesta.complex_numbers import Complex, Imag, Real
 from cuesta.dialects.cuesta.contraction import MatMul
-from cuesta.dialects.cuesta.dialect import names_of
+from cuesta.dialects.cuesta.dialect import Cuesta, names_of
 from cuesta.dialects.cuesta.pointwise import Convert, Where
 from cuesta.dialects.cuesta.shape import Permute, Reshape
+from cuesta.dialects.cuesta.views import VIEWS
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.passes.analysis.aliases import returning
 from cuesta.passes.analysis.match import unreshaped
@@ -40,19 +43,37 @@ _CHEAP = names_of(Convert, *(pointwise.OPS[row.name] for row in pointwise.ROWS i
 
 
 def _hoistable(op: ir.Operation) -> bool:
-    owner = op.operands[0].owner
-    if isinstance(owner, ir.Block) or owner.name not in POINTWISE:
+    sources = _past(op.operands[0])
+    if sources is None:
         return False
-    result = owner.results[0]
-    if len(users(result)) != 1:
+    is_read_beside = any(len(users(x)) > 1 for x in sources)
+    return not (is_read_beside and all(user.name == func.ReturnOp.OPERATION_NAME for user in users(op.results[0])))
+
+
+def _past(value: ir.Value) -> list[ir.Value] | None:
+    """The values that are reshaped instead if a reshape of `value`, its only user, moves up past the pointwise op that
+    computes it; None if the reshape cannot move."""
+    owner = value.owner
+    if isinstance(owner, ir.Block) or owner.name not in POINTWISE or len(users(value)) != 1:
+        return None
+    shape = types.shape_of(value)
+    if shape == () or any(types.shape_of(x) not in (shape, ()) for x in owner.operands):
+        return None  # single numbers stay as they are
+    return [x for x in owner.operands if types.shape_of(x) == shape]
+
+
+def _is_computed_with(view: ir.Operation) -> bool:
+    """Whether an op of ours computes with a view, or with a view of it; not only calls read it, or the caller."""
+    return any(_is_computed_with(user) if user.name in VIEWS else Cuesta.owns(user) for user in users(view.results[0]))
+
+
+def _meets_kernel(value: ir.Value) -> bool:
+    """Whether a reshape of `value` that moves up, past pointwise ops, ends below another op of ours."""
+    owner = value.owner
+    if isinstance(owner, ir.Block) or Reshape.matches(owner) or not Cuesta.owns(owner):
         return False
-    shape = types.shape_of(result)
-    if shape == ():
-        return False  # its operands are single numbers, which stay as they are
-    is_read_beside = any(types.shape_of(x) == shape and len(users(x)) > 1 for x in owner.operands)
-    if is_read_beside and all(user.name == func.ReturnOp.OPERATION_NAME for user in users(op.results[0])):
-        return False
-    return all(types.shape_of(x) in (shape, ()) for x in owner.operands)
+    sources = _past(value)
+    return sources is None or any(map(_meets_kernel, sources))
 
 
 def _repeatable(op: ir.Operation) -> bool:
@@ -166,6 +187,8 @@ class HoistReshapes(Pass):
                     op = pending.pop(0)
                     if is_unused(op.results[0]):
                         op.erase()
+                        continue
+                    if not _is_computed_with(op) and _meets_kernel(op.operands[0]):
                         continue
                     stays = behind.get(op.operands[0])
                     if stays or (stays is False and not any(user.name in POINTWISE for user in users(op.results[0]))):

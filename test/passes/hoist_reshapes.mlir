@@ -116,3 +116,18 @@ func.func @only_returned(%x: tensor<2x4xf32>) -> (tensor<8xf32>, tensor<2xf32>) 
   %3 = "cuesta.sum"(%0) {dims = [1], keepdim = 0} : (tensor<2x4xf32>) -> tensor<2xf32>
   return %2, %3 : tensor<8xf32>, tensor<2xf32>
 }
+
+// No op of ours reads the rows of a norm as a matrix: the product's library takes them as they lie.
+// CHECK-LABEL: func.func @behind_a_norm
+// CHECK: %[[S:.*]] = "cuesta.sum"
+// CHECK-NEXT: %[[D:.*]] = "cuesta.sub"
+// CHECK-NEXT: %[[G:.*]] = "cuesta.gelu"(%[[D]])
+// CHECK-NEXT: "cuesta.reshape"(%[[G]])
+func.func @behind_a_norm(%x: tensor<2x4x8xf32>, %w: tensor<8x8xf32>) -> tensor<8x8xf32> {
+  %0 = "cuesta.sum"(%x) {dims = [2], keepdim = 1 : i64} : (tensor<2x4x8xf32>) -> tensor<2x4x1xf32>
+  %1 = "cuesta.sub"(%x, %0) : (tensor<2x4x8xf32>, tensor<2x4x1xf32>) -> tensor<2x4x8xf32>
+  %2 = "cuesta.gelu"(%1) : (tensor<2x4x8xf32>) -> tensor<2x4x8xf32>
+  %3 = "cuesta.reshape"(%2) : (tensor<2x4x8xf32>) -> tensor<8x8xf32>
+  %4 = "aten.call"(%3, %w) {args = "[\22%0\22, \22%1\22]", overload = "aten.mm.default", reason = "", result_strides = [[8, 1]]} : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  return %4 : tensor<8x8xf32>
+}

@@ -40,7 +40,7 @@ def run(
     if arguments.results:
         results = read_results(arguments.results, tuple(pages.SECTIONS), {case.name for case in cases})
         pages.show(results)
-    elif arguments.suite:
+    elif arguments.suite and not (arguments.kernels or arguments.compile):
         results = measure_suite(arguments, cases, contenders, device, progress)
         gpu_page.show_section("suite", results["suite"])
     elif arguments.device == "cuda":

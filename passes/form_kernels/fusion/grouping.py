@@ -251,7 +251,7 @@ class Grouping:
         inside = self._internal(nodes) if self.machine.in_sequence else ()
         if _tile_bytes(nodes, space, parallel, inside) > self.machine.tile_bytes:
             return "the values between the ops do not fit into the cache"
-        if _columns(nodes, space, parallel) and not (_group_columns(a) or _group_columns(b)):
+        if self._columns(nodes, space, parallel) and not (self._group_columns(a) or self._group_columns(b)):
             return "the tiles of one kernel would be walked column by column"
         return None
 
@@ -286,6 +286,20 @@ class Grouping:
         if walked and walked[-1] in parallel and not set(walked) <= parallel:
             return max(tiles // min(self.machine.strip, sizes[walked[-1]]), 1)
         return tiles
+
+    def _columns(self, nodes: list[Node], space: Space, parallel: set[tuple[int, int]]) -> bool:
+        """Whether tiles cut the contiguous dim of a large tensor and leave another dim whole."""
+        for node in nodes:
+            for read in node.reads:
+                if len(read.dims) < 2 or read.bytes < 4096:
+                    continue
+                inside = [space.classes[node.index][d] in parallel for d in read.dims]
+                if not all(inside) and inside[self.memory.order(read.value)[-1]]:
+                    return True
+        return False
+
+    def _group_columns(self, group: Group) -> bool:
+        return self._columns(group.nodes, group.space, group.parallel)
 
     def _holds_stages(self, nodes: list[Node], space: Space, parallel: set[tuple[int, int]]) -> bool:
         """Whether each reduction that keeps a loop within the tile spans few enough elements of the tile."""
@@ -378,19 +392,3 @@ def _tile_bytes(nodes: list[Node], space: Space, parallel: set[tuple[int, int]],
                 count *= hint(size)
         total += count
     return total
-
-
-def _columns(nodes: list[Node], space: Space, parallel: set[tuple[int, int]]) -> bool:
-    """Whether tiles cut the contiguous dim of a large tensor and leave another dim whole."""
-    for node in nodes:
-        for read in node.reads:
-            if len(read.dims) < 2 or read.bytes < 4096:
-                continue
-            inside = [space.classes[node.index][d] in parallel for d in read.dims]
-            if inside[-1] and not all(inside):
-                return True
-    return False
-
-
-def _group_columns(group: Group) -> bool:
-    return _columns(group.nodes, group.space, group.parallel)
