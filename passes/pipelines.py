@@ -161,11 +161,12 @@ EPILOGUES = ("fold-batch-norm", "fuse-cudnn-convolution")
 
 _GPU_STEPS = {
     # Once layouts are chosen: its kernels compute in channels_last.
-    "multiply-convolutions": ("depthwise-kernels",),
+    "multiply-convolutions": ("multiply-convolutions", "depthwise-kernels"),
     "sum-depthwise-gradients": (),
     # In the layout that it prefers, cuDNN computes epilogues that the CPU leaves to the kernel after the convolution.
     # Folding comes first: it makes a bias, which is part of the epilogue.
-    "call-libraries": (*EPILOGUES, "call-libraries"),
+    # Biases that are in no epilogue become ops of ours last.
+    "call-libraries": (*EPILOGUES, "convolution-biases", "call-libraries"),
     # The host function cannot read a range check's result without waiting for the GPU: positions are clamped instead.
     "decompose": ("decompose{checks=false}",),
     # The threads of a program combine pairs of value and position, and so read the row once.

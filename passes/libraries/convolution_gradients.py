@@ -10,7 +10,6 @@ from typing import Any
 
 from cuesta._mlir import ir
 from cuesta.dialects.aten import Call, OperandRef, decode_call, encode_call
-from cuesta.dialects.top_module import target_of
 from cuesta.dialects.types import shape_of
 from cuesta.options import EAGERS_BITS
 from cuesta.passes.analysis.memory_order import MemoryOrder
@@ -57,15 +56,13 @@ def call_for(op: ir.Operation, positions: Sequence[int]) -> dict[int, ir.Value]:
     return dict(zip(positions, call.results, strict=True))
 
 
-def replace_on_cpu(
+def replace_chosen(
     module: ir.Module,
     is_chosen: Callable[[ir.Operation, MemoryOrder], bool],
     rule: Callable[[ir.Operation], Sequence[ir.Value]],
 ) -> None:
-    """Replaces the chosen ops of a module for a CPU. All are chosen before one is replaced: unlike a call, the new ops
-    do not state their results' strides."""
-    if target_of(module).kind != "cpu":
-        return
+    """Replaces the chosen ops of a module. All are chosen before one is replaced: unlike a call, the new ops do not
+    state their results' strides."""
     with module.context:
         for function in functions(module):
             ops = [op.operation for op in function.regions[0].blocks[0].operations]

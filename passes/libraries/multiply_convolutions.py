@@ -1,4 +1,4 @@
-"""Rewrites a convolution on a CPU as a matrix product, if its window is one element or its windows lie side by side.
+"""Rewrites a convolution as a matrix product, if its window is one element (on a CPU) or its windows lie side by side.
 
     cuesta.convolution(%x, %w, %bias)      %1 = reshape(permute(%x)) : tensor<6272x64xf32>
       : tensor<2x256x56x56xf32>        →   %2 = cuesta.addmm(%bias, %1, permute(reshape(%w)))
@@ -8,7 +8,8 @@ In channels_last the images are a matrix with one row per pixel, and all reshape
 takes 0.6 to 1 of the time of oneDNN's convolution, and one of few rows is a kernel of ours (`product_routes`). The
 gradients, two more products, take 0.5 to 0.95 of the time (decision 17). Images in another layout stay with oneDNN.
 
-Large windows side by side over images of few channels (`cuts_patches`) are copied by im2col, one row per window.
+Windows side by side over images of few channels (`cuts_patches`) are copied by im2col, one row per window. This alone
+is done on CUDA as well.
 """
 
 from __future__ import annotations
@@ -19,14 +20,16 @@ from cuesta._mlir import ir
 from cuesta.dialects.cuesta.contraction import AddMatMul, AnyProduct, Convolution, MatMul, convolution_arguments
 from cuesta.dialects.fields import float_attr
 from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.top_module import target_of
 from cuesta.dialects.types import shape_of, spelling_of, tensor
 from cuesta.passes.analysis.memory_order import MemoryOrder
 from cuesta.passes.infra.registry import Pass, register_pass
+from cuesta.passes.libraries.convolution_epilogue import on_tensor_cores
 from cuesta.passes.libraries.convolution_gradients import (
     are_gradients,
     given_gradients,
     gradient_arguments,
-    replace_on_cpu,
+    replace_chosen,
 )
 from cuesta.policy.convolution_layouts import cuts_patches
 from cuesta.policy.product_kinds import LIBRARY
@@ -35,6 +38,8 @@ from cuesta.sizes import Number
 _B = GraphBuilder()
 
 _CHANNELS_LAST, _BACK = [0, 2, 3, 1], [0, 3, 1, 2]
+#: Types whose products tensor cores compute under any of torch's settings.
+_NARROW = frozenset({"bf16", "f16"})
 #: From [N, C, windows down, window's rows, windows across, window's columns] to [N, windows down, windows across, C,
 #: window's rows, window's columns], and the inverse.
 _BY_WINDOW, _BY_IMAGE = [0, 2, 4, 1, 3, 5], [0, 3, 1, 4, 2, 5]
@@ -45,7 +50,23 @@ class MultiplyConvolutions(Pass):
     """Rewrites convolutions of single pixels, and of patches, as matrix products."""
 
     def run(self, module: ir.Module) -> None:
-        replace_on_cpu(module, _is_product, lambda op: _product(op) if Convolution.matches(op) else _gradients(op))
+        is_chosen = {"cpu": _is_product, "cuda": _cuts_patches_on_gpu}.get(target_of(module).kind)
+        if is_chosen is not None:
+            replace_chosen(module, is_chosen, lambda op: _product(op) if Convolution.matches(op) else _gradients(op))
+
+
+def _cuts_patches_on_gpu(op: ir.Operation, _: MemoryOrder) -> bool:
+    """Whether an op is a convolution of images of few channels, or its gradients, with windows side by side."""
+    if Convolution.matches(op) and on_tensor_cores(op):
+        x, weight = list(op.operands)[:2]
+        parameters = convolution_arguments(op)
+    elif are_gradients(op):
+        _, x, weight, _, *others, _ = gradient_arguments(op)
+        parameters = tuple(others)
+    else:
+        return False
+    some = len(shape_of(x)) == 4 and 0 not in shape_of(x) and spelling_of(x) in _NARROW
+    return some and cuts_patches(shape_of(x), shape_of(weight), parameters, on_gpu=True)
 
 
 def _is_product(op: ir.Operation, memory: MemoryOrder) -> bool:

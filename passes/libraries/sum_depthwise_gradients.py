@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from cuesta._mlir import ir
 from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.top_module import target_of
 from cuesta.dialects.types import shape_of, spelling_of, static_shape
 from cuesta.passes.analysis.memory_order import MemoryOrder
 from cuesta.passes.infra.registry import Pass, register_pass
@@ -23,7 +24,7 @@ from cuesta.passes.libraries.convolution_gradients import (
     call_for,
     given_gradients,
     gradient_arguments,
-    replace_on_cpu,
+    replace_chosen,
 )
 from cuesta.sizes import estimate
 
@@ -41,7 +42,8 @@ class SumDepthwiseGradients(Pass):
     """Rewrites the weights' gradients of depthwise convolutions as sums."""
 
     def run(self, module: ir.Module) -> None:
-        replace_on_cpu(module, _is_chosen, _apart)
+        if target_of(module).kind == "cpu":
+            replace_chosen(module, _is_chosen, _apart)
 
 
 def _is_chosen(op: ir.Operation, memory: MemoryOrder) -> bool:
