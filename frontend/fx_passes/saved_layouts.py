@@ -3,7 +3,7 @@
     forward                               backward
     %1 = convolution(%0, %w)              convolution_backward(…, %0, %w)
     saves %0, %1                    →
-    saves clone(%0), clone(%1), both in channels_last
+    saves clone(%0), clone(%1), both in channels_last; permute(%1) as permute(clone(%1))
 
 `passes/choose_layouts` chooses layouts within each graph. The layouts of saved tensors are chosen here by the same
 rules, oneDNN's on a CPU and cuDNN's on CUDA, while both graphs are at hand. The copies move nothing where the forward
@@ -12,6 +12,7 @@ graph computes in channels_last.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypeGuard
 
 import torch
@@ -31,6 +32,9 @@ aten = torch.ops.aten
 #: Ops that address elements by strides: in another layout they would read other elements.
 _BY_STRIDES = frozenset({aten.as_strided, aten.as_strided_copy, aten.as_strided_scatter})
 
+#: Ops whose result has other dims than their operand, though perhaps as many.
+_OTHER_DIMS = frozenset({aten.permute, aten.transpose, aten.view, aten.reshape, aten._unsafe_view, aten.t})
+
 
 def save_channels_last(step: TrainingStep) -> None:
     """Makes the forward graph save images in channels_last if the library that computes their convolutions is faster in
@@ -43,14 +47,16 @@ def save_channels_last(step: TrainingStep) -> None:
     results, arguments = step.results, step.arguments
     returned = {memory_root(v) for v in results[:outputs] if isinstance(v, Node)}
     for position, value in enumerate(results[outputs:], outputs):
-        if value not in chosen or memory_root(value) in returned or value.name not in arguments:
+        if not isinstance(value, Node) or memory_root(value) in returned or value.name not in arguments:
+            continue
+        image, *views = _from_image(value)
+        if image not in chosen or image.meta["val"].is_contiguous(memory_format=torch.channels_last):
+            continue
+        copy = _copied(forward, image, views)
+        if copy is None:
             continue
         argument = arguments[value.name]
-        if value.meta["val"].is_contiguous(memory_format=torch.channels_last):
-            continue
-        with inserting_behind(value):
-            copy = forward.graph.call_function(aten.clone.default, (value,), {"memory_format": torch.channels_last})
-        copy.meta["val"] = argument.meta["val"] = value.meta["val"].contiguous(memory_format=torch.channels_last)
+        argument.meta["val"] = copy.meta["val"]
         for user in argument.users:
             if packet_of(user) is aten.slice:
                 user.meta["val"] = packet_of(user)(argument.meta["val"], *user.args[1:])
@@ -59,13 +65,40 @@ def save_channels_last(step: TrainingStep) -> None:
     forward.recompile()
 
 
+def _from_image(value: Node) -> list[Node]:
+    """The value that `value` is a view of, through ops with other dims, then the views of it down to `value`."""
+    views: list[Node] = []
+    while packet_of(value) in _OTHER_DIMS and isinstance(value.args[0], Node):
+        views.insert(0, value)
+        value = value.args[0]
+    return [value, *views]
+
+
+def _copied(forward: GraphModule, image: Node, views: Sequence[Node]) -> Node | None:
+    """A copy of `image` in channels_last, seen through `views`; None where these are no views of that layout."""
+    metas = [image.meta["val"].contiguous(memory_format=torch.channels_last)]
+    for view in views:
+        try:
+            metas.append(packet_of(view)(metas[-1], *view.args[1:]))
+        except RuntimeError:  # from aten.view
+            return None
+    with inserting_behind(image):
+        copy = forward.graph.call_function(aten.clone.default, (image,), {"memory_format": torch.channels_last})
+    copy.meta["val"] = metas[0]
+    for view, meta in zip(views, metas[1:], strict=True):
+        with inserting_behind(copy):
+            copy = forward.graph.call_function(view.target, (copy, *view.args[1:]))  # type: ignore[arg-type]
+        copy.meta["val"] = meta
+    return copy
+
+
 def _in_channels_last(forward: GraphModule) -> set[Node]:
     """Images that convolutions in channels_last read or give, and images computed from those (`_passes_images_on`)."""
     found: set[Node] = set()
     for node in forward.graph.nodes:
         if packet_of(node) is aten.convolution:
             if _in_that_layout(node):
-                found.update((node, node.args[0]))
+                found.update((node,) if _reads_patches(node) else (node, node.args[0]))
         elif any(n in found for n in node.all_input_nodes) and _passes_images_on(node):
             found.add(node)
     return {node for node in found if _is_image(node)}
@@ -73,7 +106,9 @@ def _in_channels_last(forward: GraphModule) -> set[Node]:
 
 def _passes_images_on(node: Node) -> bool:
     """Whether a node gives an image, or several results, and does not feed only row-major convolutions. A result that
-    is no image ends the chain: heads of an attention that follows are no images."""
+    is no image ends the chain: heads of an attention that follows, or an image whose dims are in another order."""
+    if packet_of(node) in _OTHER_DIMS:
+        return False
     return (_is_image(node) or isinstance(node.meta.get("val"), (list, tuple))) and not _feeds_row_major(node)
 
 
@@ -105,6 +140,13 @@ def _for_onednn(convolution: Node, images: Tensor, weight: Tensor, results: Tens
 def _for_cudnn(convolution: Node, images: Tensor, weight: Tensor, results: Tensor) -> bool:
     groups: Any = convolution.args[8]
     return cudnn_kernels(results) == "tensor_cores" and not slow_in_channels_last(weight.shape, groups)
+
+
+def _reads_patches(convolution: Node) -> bool:
+    """Whether a convolution is a product of patches on a GPU, which are copied from images in any layout."""
+    args: Any = convolution.args
+    images, weight = (node.meta["val"] for node in args[:2])
+    return images.device.type == "cuda" and cuts_patches(images.shape, weight.shape, args[3:], on_gpu=True)
 
 
 def _is_image(node: Any) -> TypeGuard[Node]:
