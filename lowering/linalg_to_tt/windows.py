@@ -1,6 +1,6 @@
 """Writes kernels that sum over windows: each element that a program loads is added to all rows of sums that need it.
 
-    for each column of a window:                                   one program; all loops are unrolled
+    for each column of a window:                                   one program; only long loops of this kind are loops
         for each row of x that windows of the block's rows reach:
             load x[row, columns of the block + column of the window, channels]
             add it, times the weight of its place, to each row of sums whose window has it
@@ -12,16 +12,19 @@ have 36 terms.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from cuesta._mlir import arith, ir, tensor
+from cuesta._mlir import arith, ir, math, scf, tensor
 from cuesta.dialects import tt
 from cuesta.dialects.kernel_fields import WindowedDim, windowed_dims
 from cuesta.dialects.kernel_module import body_ops
 from cuesta.dialects.tt.types import element_of, shape_of
 from cuesta.lowering.linalg_to_tt.frame import Value, common_shape, stretched
 from cuesta.lowering.linalg_to_tt.kernel import KernelWriter, Node
+
+#: The most loads of an unrolled loop over the columns of a window: Triton's time grows with the loads times the ops.
+_UNROLLED = 48
 
 
 def write_windows(writer: KernelWriter, node: Node, starts: Mapping[int, Value | None], rows: int) -> None:
@@ -80,36 +83,66 @@ class _Windows:
 
     def _sums(self) -> list[Value]:
         """The sums of each row, as blocks of columns and channels."""
+        frame = self.writer.frame
         heights, widths = (self._places(dim) for dim in (self.down, self.across))
         readers: dict[int, list[tuple[int, int]]] = {}
         for number in range(self.rows):
             for k in range(heights):
                 readers.setdefault(number * self.down.stride + k * self.down.dilation, []).append((number, k))
-        lines = {offset: self._line(offset) for offset in sorted(readers)}
-        sums: list[Value | None] = [None] * self.rows
-        for j in range(widths):
-            weights = [self._weight(k, j) for k in range(heights)]
-            offsets, mask = self._columns(j)
-            for offset, (pointer, inside) in lines.items():
-                element = self._load(pointer, offsets, (inside, mask))
-                for number, k in readers[offset]:
-                    term = arith.mulf(*common_shape([element, weights[k]]))
-                    total = sums[number]
-                    sums[number] = term if total is None else arith.addf(total, term)
-        return [total for total in sums if total is not None]
+        shape = self._shape
+        lines = {offset: [tt.splat(number, shape) for number in self._line(offset)] for offset in sorted(readers)}
+        kind = self.node.op.results[0].type.element_type
+        sums = [tt.full(shape, kind, 0) for _ in range(self.rows)]
+        if (len(lines) + heights) * widths <= _UNROLLED:
+            for j in range(widths):
+                sums = self._column(frame.scalar(j), lines, readers, sums)
+            return sums
+        loop = scf.ForOp(*map(frame.scalar, (0, widths, 1)), sums)
+        with ir.InsertionPoint(loop.body):
+            scf.YieldOp(self._column(loop.induction_variable, lines, readers, list(loop.inner_iter_args)))
+        return list(loop.results)
+
+    def _column(
+        self,
+        place: Value,
+        lines: Mapping[int, Sequence[Value]],
+        readers: Mapping[int, Sequence[tuple[int, int]]],
+        sums: Sequence[Value],
+    ) -> list[Value]:
+        """The sums with the terms of one column of the windows added; `place` is its number."""
+        heights = self._places(self.down)
+        weights = [stretched(self._weight(k, place), self._shape) for k in range(heights)]
+        offsets, mask = self._offsets(place)
+        total = list(sums)
+        for offset, (pointer, inside) in lines.items():
+            within = inside if mask is None else arith.andi(inside, mask)
+            element = self._wide(tt.load(tt.addptr(pointer, offsets), within, 0))
+            for number, k in readers[offset]:
+                total[number] = math.fma(element, weights[k], total[number])
+        return total
+
+    @property
+    def _shape(self) -> list[int]:
+        """The shape of a row of sums."""
+        return self.writer.frame.shape([self._channels, self.across.loop])
+
+    @property
+    def _channels(self) -> int:
+        (_, classes), *_ = self.node.inputs
+        return classes[-1]
 
     def _places(self, dim: WindowedDim) -> int:
         size = 1 if dim.place < 0 else self.writer.frame.sizes[dim.place]
         assert isinstance(size, int)
         return size
 
-    def _weight(self, k: int, j: int) -> Value:
+    def _weight(self, k: int, place: Value) -> Value:
         """The channels' weights of one place, in the type of the sums."""
         ((value, classes),) = self.node.inputs
         frame = self.writer.frame
-        for dim, place in ((self.down, k), (self.across, j)):
+        for dim, number in ((self.down, frame.scalar(k)), (self.across, place)):
             if dim.place >= 0:
-                frame.positions[dim.place] = tt.splat(frame.scalar(place), frame.unit)
+                frame.positions[dim.place] = tt.splat(number, frame.unit)
         pointer, mask = self.writer.pointer(value, classes), frame.mask(classes)
         return self._wide(tt.load(pointer, None if mask is None else stretched(mask, shape_of(pointer))))
 
@@ -117,40 +150,31 @@ class _Windows:
         """The scalar pointer to a row of the tensor, and whether there is such a row; `offset` counts from the first
         row's first place."""
         frame, strides = self.writer.frame, self._strides()
-        row = _plus(frame.scalar, arith.muli(self.top, frame.scalar(self.down.stride)), offset - self.down.padding)
         pointer = self.writer.pointers[self._tensor]
-        if self._samples is not None:
-            start = self.starts[self._samples]
-            if start is not None:
-                pointer = tt.addptr(pointer, arith.muli(start, frame.scalar(strides[0])))
+        start = None if self._samples is None else self.starts[self._samples]
+        if start is not None:
+            pointer = tt.addptr(pointer, arith.muli(start, frame.scalar(strides[0])))
         if self._is_trivial(self.down):
-            return pointer, _true()
+            return pointer, arith.constant(ir.IntegerType.get_signless(1), 1)
+        row = arith.muli(self.top, frame.scalar(self.down.stride))
+        row = arith.addi(row, frame.scalar(offset - self.down.padding))
         pointer = tt.addptr(pointer, arith.muli(row, frame.scalar(strides[-3 + self._is_trivial(self.across)])))
         return pointer, _within(row, frame.scalar(0), frame.scalar(self.down.size))
 
-    def _columns(self, place: int) -> tuple[Value, Value | None]:
+    def _offsets(self, place: Value) -> tuple[Value, Value | None]:
         """The offsets in a row of one place of the block's windows, and the mask of those within the row."""
-        frame, strides = self.writer.frame, self._strides()
-        (_, classes), *_ = self.node.inputs
-        channels = classes[-1]
-        offset, mask = frame.positions[channels], frame.mask([channels])
-        if self._is_trivial(self.across):
-            return offset, mask
-        unit = frame.positions.get(self.across.loop, tt.splat(frame.scalar(0), frame.unit))
-        shape = list(shape_of(unit))
-        at = arith.muli(unit, frame.scalars.block(self.across.stride, shape))
-        at = _plus(lambda n: tt.splat(frame.scalar(n), shape), at, place * self.across.dilation - self.across.padding)
-        within = _within(at, *(frame.scalars.block(n, shape) for n in (0, self.across.size)))
-        mask = within if mask is None else arith.andi(*common_shape([within, mask]))
-        return arith.addi(*common_shape([frame.scaled(at, strides[-2]), offset])), mask
-
-    def _load(self, pointer: Value, offsets: Value, masks: tuple[Value, Value | None]) -> Value:
-        shape = list(shape_of(offsets))
-        inside, mask = masks
-        total = tt.splat(inside, shape)
-        if mask is not None:
-            total = arith.andi(total, stretched(mask, shape))
-        return self._wide(tt.load(tt.addptr(tt.splat(pointer, shape), offsets), total, 0))
+        frame, strides, shape = self.writer.frame, self._strides(), self._shape
+        offset, mask = frame.positions[self._channels], frame.mask([self._channels])
+        if not self._is_trivial(self.across):
+            shift = arith.muli(place, frame.scalar(self.across.dilation))
+            shift = arith.subi(shift, frame.scalar(self.across.padding))
+            unit = frame.positions.get(self.across.loop, tt.splat(frame.scalar(0), frame.unit))
+            at = arith.muli(unit, frame.scalars.block(self.across.stride, list(shape_of(unit))))
+            at = arith.addi(at, tt.splat(shift, shape_of(unit)))
+            within = _within(at, *(frame.scalars.block(n, list(shape_of(unit))) for n in (0, self.across.size)))
+            mask = within if mask is None else arith.andi(*common_shape([within, mask]))
+            offset = arith.addi(*common_shape([frame.scaled(at, strides[-2]), offset]))
+        return stretched(offset, shape), None if mask is None else stretched(mask, shape)
 
     def _wide(self, value: Value) -> Value:
         kind = tt.block_type(shape_of(value), self.node.op.results[0].type.element_type)
@@ -169,21 +193,12 @@ class _Windows:
     @property
     def _samples(self) -> int | None:
         """The class of N; None if there is one sample."""
-        windows = {n for dim in (self.down, self.across) for n in (dim.loop, dim.place)}
-        (_, classes), *_ = self.node.inputs
-        return next((c for c in self.node.classes if c not in windows and c != classes[-1]), None)
+        others = {self._channels, *(n for dim in (self.down, self.across) for n in (dim.loop, dim.place))}
+        return next((c for c in self.node.classes if c not in others), None)
 
     @staticmethod
     def _is_trivial(dim: WindowedDim) -> bool:
         return dim.size == 1
-
-
-def _true() -> Value:
-    return arith.constant(ir.IntegerType.get_signless(1), 1)
-
-
-def _plus(constant: Callable[[int], Value], x: Value, number: int) -> Value:
-    return arith.addi(x, constant(number)) if number else x
 
 
 def _within(x: Value, zero: Value, size: Value) -> Value:
