@@ -90,7 +90,8 @@ class _Windows:
             for k in range(heights):
                 readers.setdefault(number * self.down.stride + k * self.down.dilation, []).append((number, k))
         shape = self._shape
-        lines = {offset: [tt.splat(number, shape) for number in self._line(offset)] for offset in sorted(readers)}
+        sample = self._sample()
+        lines = {offset: [tt.splat(v, shape) for v in self._line(sample, offset)] for offset in sorted(readers)}
         kind = self.node.op.results[0].type.element_type
         sums = [tt.full(shape, kind, 0) for _ in range(self.rows)]
         if (len(lines) + heights) * widths <= _UNROLLED:
@@ -146,14 +147,20 @@ class _Windows:
         pointer, mask = self.writer.pointer(value, classes), frame.mask(classes)
         return self._wide(tt.load(pointer, None if mask is None else stretched(mask, shape_of(pointer))))
 
-    def _line(self, offset: int) -> tuple[Value, Value]:
-        """The scalar pointer to a row of the tensor, and whether there is such a row; `offset` counts from the first
-        row's first place."""
-        frame, strides = self.writer.frame, self._strides()
+    def _sample(self) -> Value:
+        """The scalar pointer to the program's sample."""
+        others = {self._channels, *(n for dim in (self.down, self.across) for n in (dim.loop, dim.place))}
+        samples = next((c for c in self.node.classes if c not in others), None)
+        start = None if samples is None else self.starts[samples]
         pointer = self.writer.pointers[self._tensor]
-        start = None if self._samples is None else self.starts[self._samples]
-        if start is not None:
-            pointer = tt.addptr(pointer, arith.muli(start, frame.scalar(strides[0])))
+        if start is None:
+            return pointer
+        return tt.addptr(pointer, arith.muli(start, self.writer.frame.scalar(self._strides()[0])))
+
+    def _line(self, pointer: Value, offset: int) -> tuple[Value, Value]:
+        """The scalar pointer to a row of the tensor in the sample at `pointer`, and whether there is such a row;
+        `offset` counts from the first place of the block's first row."""
+        frame, strides = self.writer.frame, self._strides()
         if self._is_trivial(self.down):
             return pointer, arith.constant(ir.IntegerType.get_signless(1), 1)
         row = arith.muli(self.top, frame.scalar(self.down.stride))
@@ -189,12 +196,6 @@ class _Windows:
 
     def _strides(self) -> list[int]:
         return list(self.writer.strides[self._tensor])  # type: ignore[arg-type]
-
-    @property
-    def _samples(self) -> int | None:
-        """The class of N; None if there is one sample."""
-        others = {self._channels, *(n for dim in (self.down, self.across) for n in (dim.loop, dim.place))}
-        return next((c for c in self.node.classes if c not in others), None)
 
     @staticmethod
     def _is_trivial(dim: WindowedDim) -> bool:

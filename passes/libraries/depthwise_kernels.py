@@ -50,7 +50,7 @@ class DepthwiseKernels(Pass):
 def _convolution(op: ir.Operation) -> Sequence[ir.Value] | None:
     x, weight, *bias = op.operands
     stride, padding, dilation, *_ = parameters = convolution_arguments(op)
-    if not _is_depthwise(x, weight, parameters) or not _in_channels_last(op, 0):
+    if not (_is_depthwise(x, weight, parameters) and _reads(x, weight, padding) and _in_channels_last(op, 0)):
         return None
     total = _depthwise(x, weight, op.results[0], stride, padding, dilation)
     for b in bias:
@@ -68,7 +68,7 @@ def _gradients(op: ir.Operation) -> Sequence[ir.Value] | None:
     stands = given_gradients(op)
     if 0 not in stands or not _is_depthwise(x, weight, parameters) or any(n != 1 for n in stride):
         return None
-    if not _in_channels_last(op, stands.index(0)):
+    if not _reads(gradient, weight, padding) or not _in_channels_last(op, stands.index(0)):
         return None
     # An image's element is read by the window at its place plus the padding, less the place in the window.
     back = ([-n for n in numbers] for numbers in (padding, dilation))
@@ -90,10 +90,13 @@ def _is_depthwise(x: ir.Value, weight: ir.Value, parameters: Sequence[Any]) -> b
         return False
     if inner != 1 or not groups == channels == shape_of(x)[1] or groups == 1 or 0 in shape_of(x):
         return False
-    padding = parameters[1]
-    # The kernel reads an image without its dims of size 1.
-    trivial = all(n > 1 or (k == 1 and p == 0) for n, k, p in zip(shape_of(x)[2:], window, padding, strict=True))
-    return trivial and 1 < window[0] * window[1] <= _MOST_PLACES
+    return 1 < window[0] * window[1] <= _MOST_PLACES
+
+
+def _reads(images: ir.Value, weight: ir.Value, padding: Sequence[int]) -> bool:
+    """Whether a kernel can read the images' windows: it sees the images without dims of size 1."""
+    places = zip(shape_of(images)[2:], shape_of(weight)[2:], padding, strict=True)
+    return all(size != 1 or (window == 1 and around == 0) for size, window, around in places)
 
 
 def _in_channels_last(op: ir.Operation, result: int) -> bool:

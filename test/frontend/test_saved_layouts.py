@@ -101,3 +101,27 @@ def test_a_graph_that_reads_by_strides_keeps_its_layouts() -> None:
 
     _, backward = check(by_strides, x, w)
     assert all(stride != 1 for _, stride in images(backward))
+
+
+def test_a_view_of_an_image_is_saved_as_a_view_of_channels_last() -> None:
+    torch.manual_seed(0)
+    x, w = torch.randn(2, 3, 16, 16), torch.randn(8, 3, 3, 3)
+    _, backward = check(lambda x, w: F.layer_norm(F.conv2d(x, w).permute(0, 2, 3, 1), (8,)).sin(), x, w)
+    saved = [n.meta["val"] for n in backward.graph.nodes if n.op == "placeholder" and n.name.startswith("permute")]
+    assert [v.stride() for v in saved] == [(1568, 112, 8, 1)]
+
+
+def test_tokens_of_an_image_are_saved_side_by_side() -> None:
+    torch.manual_seed(0)
+    x, w = torch.randn(2, 3, 16, 16), torch.randn(8, 3, 3, 3)
+    _, backward = check(lambda x, w: F.conv2d(x, w).flatten(2).transpose(1, 2).sin(), x, w)
+    saved = [n.meta["val"] for n in backward.graph.nodes if n.op == "placeholder" and n.name.startswith("transpose")]
+    assert [v.stride() for v in saved] == [(1568, 8, 1)]
+
+
+def test_an_image_whose_dims_are_in_another_order_is_no_image() -> None:
+    torch.manual_seed(0)
+    x, w, v = torch.randn(2, 3, 16, 16), torch.randn(8, 3, 3, 3), torch.randn(8, 8)
+    _, backward = check(lambda x, w, v: (F.conv2d(x, w).permute(0, 2, 3, 1) @ v).sigmoid().sin(), x, w, v)
+    saved = [n.meta["val"] for n in backward.graph.nodes if n.op == "placeholder" and n.name.startswith("sigmoid")]
+    assert saved and all(v.is_contiguous() for v in saved)

@@ -1,0 +1,100 @@
+"""Depthwise convolutions on the way to a GPU, target "tt": kernels of ours in channels_last, forward and backward."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+import cuesta
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Images [N, C, H, W], the window, and the numbers of a convolution."""
+
+    images: tuple[int, int, int, int]
+    window: tuple[int, int]
+    stride: int | tuple[int, int] = 1
+    padding: int | tuple[int, int] = 0
+    dilation: int = 1
+
+    def convolve(self, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+        return F.conv2d(x, weight, bias, self.stride, self.padding, self.dilation, self.images[1])
+
+    def tensors(self, dtype: torch.dtype = torch.float32) -> list[Tensor]:
+        generator = torch.Generator().manual_seed(sum(self.images))
+        channels = self.images[1]
+        sizes = (self.images, (channels, 1, *self.window), (channels,))
+        x, weight, bias = (torch.randn(s, generator=generator).to(dtype) for s in sizes)
+        return [x.contiguous(memory_format=torch.channels_last), weight, bias]
+
+
+#: Whole and cut blocks; windows that reach over the border, of one row or column, with gaps, side by side.
+SHAPES = {
+    "large window": Shape((2, 32, 14, 14), (7, 7), padding=3),
+    "stride": Shape((1, 24, 9, 11), (3, 3), stride=2, padding=1),
+    "dilation": Shape((2, 40, 8, 8), (3, 3), padding=2, dilation=2),
+    "one row": Shape((2, 16, 1, 20), (1, 5), padding=(0, 2)),
+    "column window": Shape((3, 16, 10, 6), (3, 1), padding=(1, 0)),
+    "row window": Shape((3, 16, 10, 6), (1, 3), padding=(0, 1)),
+    "side by side": Shape((2, 32, 12, 12), (3, 3), stride=3),
+    "few channels": Shape((2, 3, 9, 8), (3, 3)),
+    "one window": Shape((2, 16, 9, 9), (9, 9)),
+}
+each_shape = pytest.mark.parametrize("shape", SHAPES.values(), ids=list(SHAPES))
+
+
+def kernel_ops() -> list[str]:
+    """The names of torch's ops in all kernels of the last compile."""
+    return [op for graph in cuesta.report().graphs for kernel in graph.kernels for op in kernel["ops"]]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@each_shape
+def test_forward(shape: Shape, dtype: torch.dtype) -> None:
+    torch._dynamo.reset()
+    tensors = shape.tensors(dtype)
+
+    def layer(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        return F.gelu(shape.convolve(x, weight, bias))
+
+    found = torch.compile(layer, backend="cuesta", options={"target": "tt"})(*tensors)
+    exact = layer(*(t.double() for t in tensors))
+    eager = layer(*tensors)
+    assert found.is_contiguous(memory_format=torch.channels_last)
+    assert (found - exact).norm() <= 1.1 * (eager - exact).norm() + 1e-6 * exact.norm()
+    assert "convolution" in kernel_ops()
+
+
+@each_shape
+def test_gradients(shape: Shape) -> None:
+    torch._dynamo.reset()
+    leaves = [t.requires_grad_() for t in shape.tensors()]
+
+    def loss(*tensors: Tensor) -> Tensor:
+        x, weight, bias = tensors
+        return F.gelu(shape.convolve(x.sin(), weight, bias)).sum()
+
+    compiled = torch.compile(loss, backend="cuesta", options={"target": "tt"})
+    found = torch.autograd.grad(compiled(*leaves), leaves)
+    exact = [t.detach().double().requires_grad_() for t in leaves]
+    for own, true in zip(found, torch.autograd.grad(loss(*exact), exact), strict=True):
+        assert (own - true).abs().max() <= 1e-5 * true.abs().max()
+    if shape.stride == 1:
+        assert "convolution_backward" in kernel_ops()
+
+
+def test_batch_of_any_size() -> None:
+    torch._dynamo.reset()
+    shape = SHAPES["dilation"]
+    _, weight, bias = shape.tensors()
+    compiled = torch.compile(
+        lambda x: shape.convolve(x, weight, bias).relu(), backend="cuesta", dynamic=True, options={"target": "tt"}
+    )
+    for samples in (2, 5, 1, 7):
+        x = torch.randn(samples, 40, 8, 8).contiguous(memory_format=torch.channels_last)
+        torch.testing.assert_close(compiled(x), shape.convolve(x, weight, bias).relu())

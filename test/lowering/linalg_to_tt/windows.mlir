@@ -1,0 +1,42 @@
+// RUN: cuesta-opt --split-input-file --pass-pipeline='builtin.module(cuesta-to-linalg{checks=false},form-kernels{target=gpu},plan-memory,choose-blocks,linalg-to-tt)' %s | filecheck %s
+
+// A program sums three rows. Of a 3x1 window it loads five rows of x, each once, and adds each to up to three sums. What
+// follows is computed row by row, in the same kernel; the weight is copied by another.
+// CHECK: "tt.func"
+// CHECK: sym_name = "copy"
+// CHECK: "tt.func"
+// CHECK-COUNT-3: "tt.load"({{.*}} -> tensor<1x64xbf16>
+// CHECK: %[[X:.*]] = "tt.load"({{.*}} -> tensor<8x64xbf16>
+// CHECK: %[[WIDE:.*]] = arith.extf %[[X]]
+// CHECK: %[[FIRST:.*]] = math.fma %[[WIDE]]
+// CHECK: %[[NEXT:.*]] = "tt.load"({{.*}} -> tensor<8x64xbf16>
+// CHECK: %[[MORE:.*]] = arith.extf %[[NEXT]]
+// CHECK: math.fma %[[MORE]], %{{.*}}, %[[FIRST]]
+// CHECK: math.fma %[[MORE]]
+// CHECK-COUNT-3: "tt.load"({{.*}} -> tensor<8x64xbf16>
+// CHECK-NOT: tt.load
+// CHECK-COUNT-3: arith.maximumf
+// CHECK-COUNT-3: "tt.store"
+// CHECK: cuesta.grid = [264, 1, 1]
+module {
+func.func @graph(%x: tensor<132x6x8x64xbf16> {cuesta.strides = [3072, 512, 64, 1]}, %w: tensor<64x3x1xbf16> {cuesta.strides = [3, 1, 1]}) -> (tensor<132x6x8x64xbf16> {cuesta.strides = [3072, 512, 64, 1]}) {
+  %0 = "cuesta.permute"(%w) {dims = [1, 2, 0]} : (tensor<64x3x1xbf16>) -> tensor<3x1x64xbf16>
+  %1 = "cuesta.depthwise"(%x, %0) {stride = [1, 1], padding = [1, 0], dilation = [1, 1]} : (tensor<132x6x8x64xbf16>, tensor<3x1x64xbf16>) -> tensor<132x6x8x64xf32>
+  %2 = "cuesta.relu"(%1) : (tensor<132x6x8x64xf32>) -> tensor<132x6x8x64xf32>
+  %3 = "cuesta.convert"(%2) : (tensor<132x6x8x64xf32>) -> tensor<132x6x8x64xbf16>
+  return %3 : tensor<132x6x8x64xbf16>
+}
+}
+
+// CHECK: // -----
+// -----
+// The columns of a large window are a loop, with the sums of all rows as its values.
+// CHECK: scf.for %{{.*}} iter_args({{.*}}) -> (tensor<8x64xf32>, tensor<8x64xf32>, tensor<8x64xf32>, tensor<8x64xf32>)
+// CHECK-COUNT-10: "tt.load"({{.*}} -> tensor<8x64xbf16>
+// CHECK: scf.yield
+module {
+func.func @graph(%x: tensor<264x4x8x64xbf16> {cuesta.strides = [2048, 512, 64, 1]}, %w: tensor<7x7x64xbf16> {cuesta.strides = [448, 64, 1]}) -> (tensor<264x4x8x64xf32> {cuesta.strides = [2048, 512, 64, 1]}) {
+  %1 = "cuesta.depthwise"(%x, %w) {stride = [1, 1], padding = [3, 3], dilation = [1, 1]} : (tensor<264x4x8x64xbf16>, tensor<7x7x64xbf16>) -> tensor<264x4x8x64xf32>
+  return %1 : tensor<264x4x8x64xf32>
+}
+}

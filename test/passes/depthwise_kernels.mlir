@@ -1,0 +1,44 @@
+// RUN: cuesta-opt --split-input-file --pass-pipeline='builtin.module(depthwise-kernels)' %s | filecheck %s
+
+// In channels_last a depthwise convolution is summed in f32 with its channels last; the bias is added before the one
+// rounding. A row-major one stays, and one whose channels meet.
+// CHECK-LABEL: func.func @forward
+// CHECK-SAME: (%[[X:.*]]: tensor<2x8x6x6xbf16>, %[[W:.*]]: tensor<8x1x3x3xbf16>, %[[B:.*]]: tensor<8xbf16>
+// CHECK: %[[FLAT:.*]] = "cuesta.reshape"(%[[W]]) : (tensor<8x1x3x3xbf16>) -> tensor<8x3x3xbf16>
+// CHECK: %[[PLACES:.*]] = "cuesta.permute"(%[[FLAT]]) {dims = [1, 2, 0]}
+// CHECK: %[[IMAGES:.*]] = "cuesta.permute"(%[[X]]) {dims = [0, 2, 3, 1]}
+// CHECK: %[[SUM:.*]] = "cuesta.depthwise"(%[[IMAGES]], %[[PLACES]]) {dilation = [1, 1], padding = [1, 1], stride = [2, 2]} : {{.*}} -> tensor<2x3x3x8xf32>
+// CHECK: %[[BACK:.*]] = "cuesta.permute"(%[[SUM]]) {dims = [0, 3, 1, 2]}
+// CHECK: %[[BIASED:.*]] = "cuesta.add"(%[[BACK]],
+// CHECK: %[[Y:.*]] = "cuesta.convert"(%[[BIASED]])
+// CHECK: "cuesta.convolution"
+// CHECK: "cuesta.convolution"
+// CHECK: return %[[Y]]
+module attributes {cuesta.target = "cuda:90", cuesta.device = "cuda:0"} {
+func.func @forward(%x: tensor<2x8x6x6xbf16>, %w: tensor<8x1x3x3xbf16>, %b: tensor<8xbf16>, %v: tensor<8x4x3x3xbf16>) -> (tensor<2x8x3x3xbf16>, tensor<2x8x3x3xbf16>, tensor<2x8x3x3xbf16>) {
+  %0 = "cuesta.convolution"(%x, %w, %b) {stride = [2, 2], padding = [1, 1], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 8 : i64, cudnn = "tensor_cores", result_strides = [[72, 1, 24, 8]]} : (tensor<2x8x6x6xbf16>, tensor<8x1x3x3xbf16>, tensor<8xbf16>) -> tensor<2x8x3x3xbf16>
+  %1 = "cuesta.convolution"(%x, %w) {stride = [2, 2], padding = [1, 1], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 8 : i64, cudnn = "tensor_cores", result_strides = [[72, 9, 3, 1]]} : (tensor<2x8x6x6xbf16>, tensor<8x1x3x3xbf16>) -> tensor<2x8x3x3xbf16>
+  %2 = "cuesta.convolution"(%x, %v) {stride = [2, 2], padding = [1, 1], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 2 : i64, cudnn = "tensor_cores", result_strides = [[72, 1, 24, 8]]} : (tensor<2x8x6x6xbf16>, tensor<8x4x3x3xbf16>) -> tensor<2x8x3x3xbf16>
+  return %0, %1, %2 : tensor<2x8x3x3xbf16>, tensor<2x8x3x3xbf16>, tensor<2x8x3x3xbf16>
+}
+}
+
+// CHECK: // -----
+// -----
+
+// The gradient of the images is a sum over windows that run backwards; the weight's stays a call. With a stride both
+// stay.
+// CHECK-LABEL: func.func @backward
+// CHECK: %[[SUM:.*]] = "cuesta.depthwise"(%{{.*}}, %{{.*}}) {dilation = [-1, -1], padding = [-1, -1], stride = [1, 1]} : {{.*}} -> tensor<2x6x6x8xf32>
+// CHECK: %[[BACK:.*]] = "cuesta.permute"(%[[SUM]])
+// CHECK: %[[DX:.*]] = "cuesta.convert"(%[[BACK]])
+// CHECK: %[[DW:.*]] = "aten.call"{{.*}}[false, true, false]{{.*}}positions = [1]
+// CHECK: %[[BOTH:.*]]:2 = "aten.call"{{.*}}[true, true, false]
+// CHECK: return %[[DX]], %[[DW]], %[[BOTH]]#0
+module attributes {cuesta.target = "cuda:90", cuesta.device = "cuda:0"} {
+func.func @backward(%g: tensor<2x8x6x6xbf16>, %h: tensor<2x8x3x3xbf16>, %x: tensor<2x8x6x6xbf16>, %w: tensor<8x1x3x3xbf16>) -> (tensor<2x8x6x6xbf16>, tensor<8x1x3x3xbf16>, tensor<2x8x6x6xbf16>) {
+  %0:2 = "aten.call"(%g, %x, %w) {args = "[\22%0\22, \22%1\22, \22%2\22, [0], [1, 1], [1, 1], [1, 1], false, [0, 0], 8, [true, true, false]]", overload = "aten.convolution_backward.default", reason = "", result_strides = [[288, 1, 48, 8], [9, 9, 3, 1]]} : (tensor<2x8x6x6xbf16>, tensor<2x8x6x6xbf16>, tensor<8x1x3x3xbf16>) -> (tensor<2x8x6x6xbf16>, tensor<8x1x3x3xbf16>)
+  %1:2 = "aten.call"(%h, %x, %w) {args = "[\22%0\22, \22%1\22, \22%2\22, [0], [2, 2], [1, 1], [1, 1], false, [0, 0], 8, [true, true, false]]", overload = "aten.convolution_backward.default", reason = "", result_strides = [[288, 1, 48, 8], [9, 9, 3, 1]]} : (tensor<2x8x3x3xbf16>, tensor<2x8x6x6xbf16>, tensor<8x1x3x3xbf16>) -> (tensor<2x8x6x6xbf16>, tensor<8x1x3x3xbf16>)
+  return %0#0, %0#1, %1#0 : tensor<2x8x6x6xbf16>, tensor<8x1x3x3xbf16>, tensor<2x8x6x6xbf16>
+}
+}
