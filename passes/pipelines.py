@@ -48,6 +48,7 @@ _GRAPH = (
     "call-libraries",
     # A product that becomes a kernel gets the dims of its readers, which leaves pairs of reshapes to fold.
     "fold-views",
+    "narrow-reads",
     # 5. Decompose whole ops, so that fusion sees reductions and pointwise ops only.
     "decompose",
     # 6. argmax and argmin become two reductions, before long reductions are split.
