@@ -125,3 +125,16 @@ def test_peaks_by_name() -> None:
     names = ("NVIDIA H100 PCIe", "NVIDIA H100 80GB HBM3", "NVIDIA H200")
     assert [peaks.bandwidth if (peaks := peaks_of(n)) else None for n in names] == [2.0e12, 3.35e12, 4.8e12]
     assert peaks_of("Radeon") is None
+
+
+def test_kernels_far_from_their_bound_are_listed_worst_first() -> None:
+    def row(name: str, micros: float, share: float | None, by: str = "cuesta", count: int = 1) -> dict[str, Any]:
+        return {"name": name, "by": by, "seconds": micros * 1e-6, "count": count, "bandwidth_share": share}
+
+    rows = [row("near", 100, 0.6), row("far", 100, 0.3), row("library", 100, 0.1, "aten::mm"), row("short", 4, 0.2)]
+    worse = [row("worse", 900, 0.01), row("many short ones", 300, 0.1, count=100), row("unknown", 100, None)]
+    cases = {"a": {"contenders": {"cuesta": {"rows": rows}}}, "b": {"contenders": {"cuesta": {"rows": worse}}}}
+    table = tables.far_from_bound(cases)
+    assert list(table.header) == ["case", "time", "bound", "times it", "count", "kernel"]
+    assert [(line[0], line[-1]) for line in table.rows] == [("b, cuesta", "worse"), ("a, cuesta", "far")]
+    assert table.rows[0][3] == "75.0"

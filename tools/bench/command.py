@@ -45,7 +45,7 @@ def run(
         gpu_page.show_section("suite", results["suite"])
     elif arguments.device == "cuda":
         results = measure_on_gpu(arguments, cases, contenders, device, progress)
-        gpu_page.show_speedups(results)
+        gpu_page.show_summary(results)
     else:
         results = measure(arguments, cases, contenders, progress)
         cpu_page.show(results)

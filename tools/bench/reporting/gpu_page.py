@@ -22,10 +22,10 @@ SECTIONS = ("times", "compile", "kernels", "suite")
 
 
 def show(results: Mapping[str, Any]) -> None:
-    """Prints the tables of `results`, and of several cases the speed-ups."""
+    """Prints the tables of `results`, and their summary."""
     for section in SECTIONS:
         show_section(section, results.get(section, {}))
-    show_speedups(results)
+    show_summary(results)
 
 
 def show_section(section: str, cases: Mapping[str, Any]) -> None:
@@ -48,10 +48,14 @@ def show_section(section: str, cases: Mapping[str, Any]) -> None:
     sys.stdout.flush()
 
 
-def show_speedups(results: Mapping[str, Any]) -> None:
-    """Prints the table of speed-ups if there are several cases."""
+def show_summary(results: Mapping[str, Any]) -> None:
+    """Prints the table of speed-ups if there are several cases, and the kernels that are far from their bound."""
     if len(results["times"]) > 1:
         _print(tables.speedup_table(results["times"]))
+    far = tables.far_from_bound(results.get("kernels", {}))
+    if far.rows:
+        print(tables.ABOUT_FAR)
+        _print(far)
 
 
 def _print(content: Table, notes: Sequence[str] = ()) -> None:
@@ -97,3 +101,4 @@ def _lines(results: Mapping[str, Any]) -> Iterator[str]:
         for label, part, _ in tables.parts_of(cases):
             if "rows" in part:
                 yield from ("", f"### {label}", "", *table_lines(tables.kernels_table(part)))
+        yield from section_lines("## Kernels far from their bound", tables.ABOUT_FAR, tables.far_from_bound(cases))

@@ -219,6 +219,37 @@ def by_kernel_table(part: Mapping[str, Any]) -> Table:
     return _kernels(_LAUNCHER, part["by_kernel"], {"all": part["by_kernel"]})
 
 
+ABOUT_FAR = """\
+cuesta's kernels that take more than twice the time of their bytes at the memory's peak, plus 3 µs a launch, the most
+time above that bound first. Some are bound by arithmetic: products, and sums over large windows."""
+
+_LAUNCH = 3e-6
+"""Seconds that a launch may take beside its bytes."""
+
+_FAR: Columns = (
+    ("time", lambda row: seconds(row["seconds"])),
+    ("bound", lambda row: seconds(row["bound"])),
+    ("times it", lambda row: f"{row['seconds'] / row['bound']:.1f}"),
+    ("count", lambda row: f"{row['count']:g}"),
+    ("kernel", lambda row: _kernel_name(row["name"])),
+)
+
+
+def far_from_bound(cases: Cases) -> Table:
+    """The kernels of all cases that are far from their bound in memory; see `ABOUT_FAR`."""
+    found = []
+    for label, part, _ in parts_of(cases):
+        for row in part.get("rows", ()):
+            share = row.get("bandwidth_share")
+            if row["by"] != "cuesta" or share is None:
+                continue
+            bound = row["seconds"] * share
+            if row["seconds"] > 2 * bound + _LAUNCH * row["count"]:
+                found.append((label, None, row | {"bound": bound + _LAUNCH * row["count"]}))
+    found.sort(key=lambda entry: entry[2]["bound"] - entry[2]["seconds"])
+    return _table("case", _FAR, found)
+
+
 def _kernels(
     columns: Columns, rows: Sequence[Mapping[str, Any]], sums: Mapping[str, Sequence[Mapping[str, Any]]]
 ) -> Table:
