@@ -161,6 +161,7 @@ CHECKS: dict[str, tuple[str, str | None]] = {
 EPILOGUES = ("fold-batch-norm", "fuse-cudnn-convolution")
 
 _GPU_STEPS = {
+    "choose-layouts": ("widen-convolutions", "choose-layouts"),
     # Once layouts are chosen: its kernels compute in channels_last.
     "multiply-convolutions": ("multiply-convolutions", "depthwise-kernels"),
     "sum-depthwise-gradients": (),

@@ -114,3 +114,20 @@ def test_every_op_has_a_reference() -> None:
     names = {cls.OPERATION_NAME for cls in Cuesta.operations}
     assert names <= set(REFERENCES)
     assert len(names) > 80
+
+
+def test_depthwise_is_a_convolution_in_channels_last_and_with_negative_steps_its_gradient() -> None:
+    x, w = torch.randn(2, 5, 7, 4, requires_grad=True), torch.randn(3, 2, 4)
+    body = """
+    func.func @graph(%x: tensor<2x5x7x4xf32>, %w: tensor<3x2x4xf32>, %g: tensor<2x5x4x4xf32>) -> (tensor<2x5x4x4xf32>, tensor<2x5x7x4xf32>) {
+      %0 = "cuesta.depthwise"(%x, %w) {stride = [1, 1], padding = [1, 0], dilation = [1, 3]} : (tensor<2x5x7x4xf32>, tensor<3x2x4xf32>) -> tensor<2x5x4x4xf32>
+      %1 = "cuesta.depthwise"(%g, %w) {stride = [1, 1], padding = [-1, 0], dilation = [-1, -3]} : (tensor<2x5x4x4xf32>, tensor<3x2x4xf32>) -> tensor<2x5x7x4xf32>
+      return %0, %1 : tensor<2x5x4x4xf32>, tensor<2x5x7x4xf32>
+    }
+    """  # noqa: E501
+    images, weight = x.permute(0, 3, 1, 2), w.permute(2, 0, 1).unsqueeze(1)
+    expected = torch.conv2d(images, weight, None, 1, (1, 0), (1, 3), 4).permute(0, 2, 3, 1)
+    gradient = torch.randn_like(expected)
+    found, back = run(body, x.detach(), w, gradient)
+    torch.testing.assert_close(found, expected.detach())
+    torch.testing.assert_close(back, torch.autograd.grad(expected, x, gradient)[0])

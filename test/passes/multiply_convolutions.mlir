@@ -107,3 +107,22 @@ func.func @others(%x: tensor<2x4x8x8xf32>, %y: tensor<2x4x8x8xf32> {cuesta.strid
   return %0, %1, %2, %3, %4 : tensor<2x16x8x8xf32>, tensor<2x16x4x4xf32>, tensor<2x4x8x8xf32>, tensor<2x16x6x6xf32>, tensor<16x4x1x1xf32>
 }
 }
+
+// CHECK: // -----
+// -----
+
+// On a GPU narrow patches of few channels are a product, from four elements side by side on; nothing else is, and f32,
+// which tensor cores would compute in another type, is not.
+// CHECK-LABEL: func.func @patches_on_a_gpu
+// CHECK: %[[P:.*]] = "cuesta.reshape"(%{{.*}}) : (tensor<2x2x2x3x4x4xbf16>) -> tensor<8x48xbf16>
+// CHECK: "cuesta.addmm"(%{{.*}}, %[[P]], %{{.*}}) {{.*}} -> tensor<8x16xbf16>
+// CHECK-COUNT-3: "cuesta.convolution"
+module attributes {cuesta.target = "cuda:90", cuesta.device = "cuda:0"} {
+func.func @patches_on_a_gpu(%x: tensor<2x3x8x8xbf16>, %w: tensor<16x3x4x4xbf16>, %b: tensor<16xbf16>, %v: tensor<16x3x2x2xbf16>, %y: tensor<2x3x8x8xf32>, %u: tensor<16x3x4x4xf32>, %p: tensor<16x3x1x1xbf16>) -> (tensor<2x16x2x2xbf16>, tensor<2x16x4x4xbf16>, tensor<2x16x2x2xf32>, tensor<2x16x8x8xbf16>) {
+  %0 = "cuesta.convolution"(%x, %w, %b) {stride = [4, 4], padding = [0, 0], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 1 : i64, cudnn = "tensor_cores"} : (tensor<2x3x8x8xbf16>, tensor<16x3x4x4xbf16>, tensor<16xbf16>) -> tensor<2x16x2x2xbf16>
+  %1 = "cuesta.convolution"(%x, %v) {stride = [2, 2], padding = [0, 0], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 1 : i64, cudnn = "tensor_cores"} : (tensor<2x3x8x8xbf16>, tensor<16x3x2x2xbf16>) -> tensor<2x16x4x4xbf16>
+  %2 = "cuesta.convolution"(%y, %u) {stride = [4, 4], padding = [0, 0], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 1 : i64, cudnn = "tensor_cores"} : (tensor<2x3x8x8xf32>, tensor<16x3x4x4xf32>) -> tensor<2x16x2x2xf32>
+  %3 = "cuesta.convolution"(%x, %p) {stride = [1, 1], padding = [0, 0], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 1 : i64, cudnn = "tensor_cores"} : (tensor<2x3x8x8xbf16>, tensor<16x3x1x1xbf16>) -> tensor<2x16x8x8xbf16>
+  return %0, %1, %2, %3 : tensor<2x16x2x2xbf16>, tensor<2x16x4x4xbf16>, tensor<2x16x2x2xf32>, tensor<2x16x8x8xbf16>
+}
+}

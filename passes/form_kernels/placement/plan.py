@@ -55,7 +55,8 @@ def _through_views(value: Value, dims: list[int | None]) -> tuple[Value, list[in
         if isinstance(owner, ir.Block):
             return None
         if is_generic(owner):
-            return value, [d for d in dims if d is not None]
+            known = [d for d in dims if d is not None]
+            return (value, known) if len(known) == len(dims) else None
         if Permute.matches(owner):
             inner: list[int | None] = [None] * len(dims)
             for outer, d in enumerate(Permute.dims.of(owner)):
@@ -67,8 +68,6 @@ def _through_views(value: Value, dims: list[int | None]) -> tuple[Value, list[in
                 return None
             rest = iter([d for d, s in zip(dims, target, strict=True) if s != 1])
             dims = [next(rest) if s != 1 else None for s in source]
-            if any(d is None for d in dims):
-                return None
         else:
             return None
         value = owner.operands[0]

@@ -24,6 +24,14 @@ func.func @contraction(%a: tensor<4x5xf32>, %b: tensor<5x6xf32>, %c: tensor<6xf3
   return %0, %1, %2 : tensor<4x6xf32>, tensor<4x6xf32>, tensor<1x6x8x8xf32>
 }
 
+// CHECK-LABEL: func.func @depthwise
+// CHECK: "cuesta.depthwise"(%{{.*}}, %{{.*}}) {dilation = [1, 2], padding = [1, 0], stride = [2, 1]}
+func.func @depthwise(%x: tensor<1x8x8x4xbf16>, %w: tensor<3x2x4xbf16>) -> tensor<1x4x6x4xf32> {
+  %0 = "cuesta.depthwise"(%x, %w) {stride = [2, 1], padding = [1, 0], dilation = [1, 2]}
+    : (tensor<1x8x8x4xbf16>, tensor<3x2x4xbf16>) -> tensor<1x4x6x4xf32>
+  return %0 : tensor<1x4x6x4xf32>
+}
+
 // CHECK-LABEL: func.func @normalisation
 // CHECK: "cuesta.softmax"(%{{.*}}) {dim = 1 : i64, safe = 0 : i64}
 // CHECK: "cuesta.layer_norm"(%{{.*}}, %{{.*}}, %{{.*}}) {eps = 1.000000e-05 : f64, rank = 1 : i64}

@@ -1,0 +1,67 @@
+"""Gives convolutions of one spatial dim a second one, of size 1, on CUDA.
+
+    cuesta.convolution(%x, %w) {stride = [2]}         cuesta.convolution(reshape(%x), reshape(%w)) {stride = [1, 2]}
+      : tensor<8x64x500xbf16>                     →     : tensor<8x64x1x500xbf16>, reshaped back
+
+ATen does the same, but makes the tensor row-major first. Here choose-layouts may have it in channels_last, where
+cuDNN converts nothing, and a depthwise convolution becomes a kernel of ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cuesta._mlir import ir
+from cuesta.dialects import types
+from cuesta.dialects.cuesta.contraction import Convolution, convolution_arguments
+from cuesta.dialects.cuesta.traced_strides import OPERAND_STRIDES, RESULT_STRIDES
+from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.top_module import target_of
+from cuesta.dialects.types import shape_of, spelling_of
+from cuesta.passes.infra.graph_rewrite import rewrite_ops
+from cuesta.passes.infra.registry import Pass, register_pass
+from cuesta.passes.libraries.convolution_epilogue import on_tensor_cores
+from cuesta.sizes import Number
+
+_B = GraphBuilder()
+
+
+@register_pass("widen-convolutions")
+class WidenConvolutions(Pass):
+    """Makes convolutions of one dim, if tensor cores compute them, convolutions of two."""
+
+    def run(self, module: ir.Module) -> None:
+        if target_of(module).kind == "cuda":
+            rewrite_ops(module, {Convolution.OPERATION_NAME: _widened})
+
+
+def _widened(op: ir.Operation) -> Sequence[ir.Value] | None:
+    (result,) = op.results
+    traced, made = OPERAND_STRIDES.find(op), RESULT_STRIDES.find(op)
+    if len(shape_of(result)) != 3 or not on_tensor_cores(op) or traced is None or made is None:
+        return None
+    x, weight, *bias = op.operands
+    stride, padding, dilation, transposed, output_padding, groups = convolution_arguments(op)
+    wide = Convolution(
+        *(_B.reshape(v, _with_unit(shape_of(v))) for v in (x, weight)),
+        bias[0] if bias else None,
+        *([1, *stride], [0, *padding], [1, *dilation], transposed, [0, *output_padding], groups),
+        types.tensor(_with_unit(shape_of(result)), spelling_of(result)),
+    )
+    Convolution.cudnn.put(wide, Convolution.cudnn.of(op))
+    sizes = [shape_of(v) for v in (x, weight)]
+    along = [_with_stride(n, own) for n, own in zip(sizes, traced[:2], strict=True)]
+    OPERAND_STRIDES.put(wide, [*along, *traced[2:]])
+    RESULT_STRIDES.put(wide, [_with_stride(shape_of(result), made[0])])
+    return [_B.reshape(wide.results[0], shape_of(result))]
+
+
+def _with_unit(sizes: Sequence[Number]) -> list[Number]:
+    *outer, length = sizes
+    return [*outer, 1, length]
+
+
+def _with_stride(sizes: Sequence[Number], strides: Sequence[Number]) -> list[Number]:
+    """The strides, with one for the dim of size 1."""
+    *outer, step = strides
+    return [*outer, sizes[-1] * step, step]
