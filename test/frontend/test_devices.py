@@ -14,7 +14,7 @@ from cuesta._mlir import ir
 from cuesta.dialects import make_context, verify, walk
 from cuesta.errors import OptionError, Unsupported
 from cuesta.frontend import devices
-from cuesta.frontend.aten import contraction
+from cuesta.frontend.capture import tensor_cores
 from cuesta.frontend.devices import find_device, place_graph
 from cuesta.frontend.importer import import_graph
 from cuesta.targets import CPU, parse_target
@@ -118,7 +118,7 @@ def test_how_cudnn_computes_a_convolution(
     graph = trace(
         lambda x, w: torch.conv2d(x.to(dtype), w.to(dtype)), ((2, 3, 8, 8), "cuda:0"), ((4, 3, 3, 3), "cuda:0")
     )
-    monkeypatch.setattr(contraction, "cudnn_allows_tf32", lambda: tf32)
+    monkeypatch.setattr(tensor_cores, "cudnn_allows_tf32", lambda: tf32)
     with make_context():
         module = import_graph(graph, (), H100, GPU).module
         (op,) = [op for op in walk(module.operation) if op.name == "cuesta.convolution"]
