@@ -12,12 +12,14 @@ graph computes in channels_last.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
+from torch.fx.node import map_arg
 
 from cuesta.frontend.capture.tensor_cores import cudnn_kernels
 from cuesta.frontend.fx_nodes import inserting_behind, memory_root, packet_of
@@ -44,15 +46,19 @@ def save_channels_last(step: TrainingStep) -> None:
     if any(packet_of(n) in _BY_STRIDES for n in nodes):
         return
     chosen = _in_channels_last(forward)
+    row_major = _row_major(forward, chosen)
     results, arguments = step.results, step.arguments
     returned = {memory_root(v) for v in results[:outputs] if isinstance(v, Node)}
     for position, value in enumerate(results[outputs:], outputs):
         if not isinstance(value, Node) or memory_root(value) in returned or value.name not in arguments:
             continue
         image, *views = _from_image(value)
-        if image not in chosen or image.meta["val"].is_contiguous(memory_format=torch.channels_last):
+        if image in chosen and not image.meta["val"].is_contiguous(memory_format=torch.channels_last):
+            copy = _copied(forward, image, views)
+        elif value in row_major and not value.meta["val"].is_contiguous():
+            copy = _cloned(value, torch.contiguous_format)
+        else:
             continue
-        copy = _copied(forward, image, views)
         if copy is None:
             continue
         argument = arguments[value.name]
@@ -82,14 +88,50 @@ def _copied(forward: GraphModule, image: Node, views: Sequence[Node]) -> Node | 
             metas.append(packet_of(view)(metas[-1], *view.args[1:]))
         except RuntimeError:  # from aten.view
             return None
-    with inserting_behind(image):
-        copy = forward.graph.call_function(aten.clone.default, (image,), {"memory_format": torch.channels_last})
-    copy.meta["val"] = metas[0]
+    copy = _cloned(image, torch.channels_last)
     for view, meta in zip(views, metas[1:], strict=True):
         with inserting_behind(copy):
             copy = forward.graph.call_function(view.target, (copy, *view.args[1:]))  # type: ignore[arg-type]
         copy.meta["val"] = meta
     return copy
+
+
+def _cloned(value: Node, layout: torch.memory_format) -> Node:
+    """A copy of `value` in another layout."""
+    with inserting_behind(value):
+        copy = value.graph.call_function(aten.clone.default, (value,), {"memory_format": layout})
+    copy.meta["val"] = value.meta["val"].contiguous(memory_format=layout)
+    return copy
+
+
+def _row_major(forward: GraphModule, images: Collection[Node]) -> set[Node]:
+    """Values computed element by element from views of images that are row-major if the images are in channels_last,
+    such as an image with its channels as the last dim, in another type."""
+    metas: dict[Node, Tensor] = {}
+    for node in forward.graph.nodes:
+        value = node.meta.get("val")
+        if node.op != "call_function" or node in images or not isinstance(value, Tensor):
+            continue
+        if not any(n in metas or n in images for n in node.all_input_nodes) or not _keeps_places(node):
+            continue
+        args, kwargs = map_arg((node.args, node.kwargs), partial(_relaid, metas, images))
+        try:
+            metas[node] = node.target(*args, **kwargs)
+        except RuntimeError:  # from aten.view
+            continue
+    return {node for node, meta in metas.items() if meta.is_contiguous()}
+
+
+def _relaid(metas: Mapping[Node, Tensor], images: Collection[Node], node: Node) -> Any:
+    """The value of a node, of an image in channels_last; `metas` has those that are relaid already."""
+    value = node.meta["val"]
+    return value.contiguous(memory_format=torch.channels_last) if node in images else metas.get(node, value)
+
+
+def _keeps_places(node: Node) -> bool:
+    """Whether a node's result has its operand's layout, seen with other dims or not."""
+    tags = getattr(node.target, "tags", ())
+    return packet_of(node) in (*_OTHER_DIMS, aten._to_copy) or torch.Tag.pointwise in tags
 
 
 def _in_channels_last(forward: GraphModule) -> set[Node]:

@@ -125,3 +125,11 @@ def test_an_image_whose_dims_are_in_another_order_is_no_image() -> None:
     _, backward = check(lambda x, w, v: (F.conv2d(x, w).permute(0, 2, 3, 1) @ v).sigmoid().sin(), x, w, v)
     saved = [n.meta["val"] for n in backward.graph.nodes if n.op == "placeholder" and n.name.startswith("sigmoid")]
     assert saved and all(v.is_contiguous() for v in saved)
+
+
+def test_what_is_computed_from_a_view_of_an_image_is_saved_as_the_view_lies() -> None:
+    torch.manual_seed(0)
+    x, w = torch.randn(2, 3, 16, 16), torch.randn(8, 3, 3, 3)
+    _, backward = check(lambda x, w: F.layer_norm(F.conv2d(x, w).permute(0, 2, 3, 1).sigmoid(), (8,)).sin(), x, w)
+    saved = [n.meta["val"] for n in backward.graph.nodes if n.op == "placeholder" and n.name.startswith("sigmoid")]
+    assert saved and all(v.is_contiguous() for v in saved)
