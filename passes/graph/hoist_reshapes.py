@@ -69,11 +69,17 @@ def _is_computed_with(view: ir.Operation) -> bool:
 
 def _meets_kernel(value: ir.Value) -> bool:
     """Whether a reshape of `value` that moves up, past pointwise ops, ends below another op of ours."""
-    owner = value.owner
-    if isinstance(owner, ir.Block) or Reshape.matches(owner) or not Cuesta.owns(owner):
-        return False
-    sources = _past(value)
-    return sources is None or any(map(_meets_kernel, sources))
+    pending = [value]
+    while pending:
+        value = pending.pop()
+        owner = value.owner
+        if isinstance(owner, ir.Block) or Reshape.matches(owner) or not Cuesta.owns(owner):
+            continue
+        sources = _past(value)
+        if sources is None:
+            return True
+        pending += sources
+    return False
 
 
 def _repeatable(op: ir.Operation) -> bool:
