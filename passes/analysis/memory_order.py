@@ -45,10 +45,27 @@ class MemoryOrder:
         )
 
     def _strides(self, value: ir.Value) -> Strides | None:
-        if value not in self._known:
-            self._known[value] = None  # ends the recursion where a value depends on itself
-            self._known[value] = _said(value) or self._derived(value)
+        # Operands first: recursion alone would go as deep as the graph.
+        for above in self._unknown_above(value):
+            if above not in self._known:
+                self._known[above] = None  # ends the recursion where a value depends on itself
+                self._known[above] = _said(above) or self._derived(above)
         return self._known[value]
+
+    def _unknown_above(self, value: ir.Value) -> list[ir.Value]:
+        """The values that `value` is computed from whose strides are not known yet, operands before results, and itself
+        last."""
+        found: dict[ir.Value, None] = {}
+        pending = [(value, False)]
+        while pending:
+            current, visited = pending.pop()
+            if visited:
+                found[current] = None
+            elif current not in self._known and current not in found:
+                pending.append((current, True))
+                if not isinstance(current.owner, ir.Block) and _said(current) is None:
+                    pending += [(operand, False) for operand in current.owner.operands]
+        return list(found)
 
     def _derived(self, value: ir.Value) -> Strides | None:
         if isinstance(value.owner, ir.Block):

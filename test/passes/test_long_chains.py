@@ -1,11 +1,15 @@
-"""Graphs of very many ops: kernels stay of a size that forming and compiling them takes time in proportion."""
+"""Graphs of very many ops: kernels stay of a size that forming and compiling them takes time in proportion, and no pass
+recurses as deep as the graph."""
 
 from __future__ import annotations
+
+import sys
 
 import pytest
 
 from cuesta._mlir import ir
 from cuesta.dialects import make_context
+from cuesta.passes.analysis.memory_order import MemoryOrder
 from cuesta.passes.form_kernels.fusion.grouping import Grouping
 from cuesta.passes.form_kernels.fusion.limits import CPU
 from cuesta.passes.form_kernels.fusion.nodes import collect
@@ -40,3 +44,27 @@ def test_a_chain_becomes_kernels_of_limited_size(length: int) -> None:
     assert sum(groups.values()) == length
     assert max(groups.values()) <= CPU.most_generics
     assert len(groups) == -(-length // CPU.most_generics)
+
+
+def test_the_order_of_the_last_value_of_a_long_chain() -> None:
+    length = 2 * sys.getrecursionlimit()
+    with make_context(), ir.Location.unknown():
+        module = ir.Module.parse(chain(length).replace("[96, 1]", "[1, 64]"))
+        (function,) = module.body.operations
+        *_, end = function.regions[0].blocks[0].operations
+        assert MemoryOrder().order(end.operands[0]) == [1, 0]
+
+
+def test_a_reshape_moves_up_a_long_chain() -> None:
+    last, flat = 2 * sys.getrecursionlimit() - 1, "tensor<6144xf32>"
+    text = chain(last + 1)
+    text = text.replace(f"-> ({TYPE} {{cuesta.strides = [96, 1]}})", f"-> ({flat} {{cuesta.strides = [1]}})")
+    text = text.replace(
+        f"return %{last} : {TYPE}", f'%z = "cuesta.reshape"(%{last}) : ({TYPE}) -> {flat}\nreturn %z : {flat}'
+    )
+    with make_context(), ir.Location.unknown():
+        module = ir.Module.parse(text)
+        Pipeline.parse("builtin.module(hoist-reshapes)").run(module)
+        (function,) = module.body.operations
+        *_, end = function.regions[0].blocks[0].operations
+        assert end.operands[0].owner.name == "cuesta.sin"
