@@ -81,39 +81,40 @@ def lower_kernel(function: func.FuncOp, library: str) -> None:
                 library,
                 {value: tt.splat(given[name], frame.unit) for name, value in computed.items()},
             )
-            products = [node for node in writer.nodes if tile_of(node.op) is not None]
-            if products:
-                write_products(writer, products, parallel, WARPS.of(function))
-                tt.return_()
-                function.operation.erase()
-                return
-            known = COUNTS.find(function) or [0] * len(programs)
-            counts = [n or own for n, own in zip(known, programs, strict=True)]
-            starts = _starts(frame, blocks, parallel, counts)
-            summed = [node for node in writer.nodes if WINDOWS.is_on(node.op)]
-            if summed:
-                write_windows(writer, summed[0], starts, 1 if rows is None else blocks[rows])
-                tt.return_()
-                function.operation.erase()
-                return
-            for c, start in starts.items():
-                frame.place(c, start)
-            loops = LOOPS.find(function) or []
-            for c in range(len(sizes)):
-                if c not in parallel and c not in loops:
-                    frame.place(c, None)
-            if FITS.is_on(function):
-                _write_either(writer, loops)
-            elif loops:
-                writer.write_looped(loops)
-            else:
-                writer.write()
+            _write(writer, function, programs)
             for view in entry.operations:
                 if is_scatter(view.operation):
                     with view.location:
                         write_scatter(writer, view.operation, shapes[view.operation.operands[-1]][0])
             tt.return_()
     function.operation.erase()
+
+
+def _write(writer: KernelWriter, function: func.FuncOp, programs: Sequence[Number]) -> None:
+    """Writes what a kernel computes and stores, but for scatters, as the kind of the kernel wants it."""
+    frame, blocks, parallel = writer.frame, BLOCKS.of(function), PARALLEL.of(function)
+    products = [node for node in writer.nodes if tile_of(node.op) is not None]
+    if products:
+        write_products(writer, products, parallel, WARPS.of(function))
+        return
+    known = COUNTS.find(function) or [0] * len(programs)
+    starts = _starts(frame, blocks, parallel, [n or own for n, own in zip(known, programs, strict=True)])
+    for node in writer.nodes:
+        if dims := windowed_dims(node.op):
+            write_windows(writer, node, starts, blocks[dims[0].loop] if dims[0].loop >= 0 else 1)
+            return
+    for c, start in starts.items():
+        frame.place(c, start)
+    loops = LOOPS.find(function) or []
+    for c in range(len(blocks)):
+        if c not in parallel and c not in loops:
+            frame.place(c, None)
+    if FITS.is_on(function):
+        _write_either(writer, loops)
+    elif loops:
+        writer.write_looped(loops)
+    else:
+        writer.write()
 
 
 def _write_either(writer: KernelWriter, loops: Sequence[int]) -> None:
