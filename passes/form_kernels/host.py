@@ -31,7 +31,7 @@ from cuesta.dialects.graph_function import (
 from cuesta.dialects.kernel_attention import is_attention
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.passes.analysis.aliases import alias_root
-from cuesta.passes.analysis.layout import Layout, dense_strides, strides_for_call
+from cuesta.passes.analysis.layout import Layout, dense_strides, memory_order, strides_for_call
 from cuesta.passes.form_kernels.fusion.concat_operands import fuse_concat_operands
 from cuesta.passes.form_kernels.fusion.grouping import Group, Grouping
 from cuesta.passes.form_kernels.fusion.horizontal_fusion import fuse_horizontally
@@ -97,12 +97,10 @@ class HostWriter:
         for value in reads:
             if value not in own:
                 self.where.layout_of(value)
-        for value in (v for n in group.members if n.windows for v in n.gathers):
-            layout = self.where.layout_of(value)
-            if layout.strides[-1] != 1:  # a program reads lines of channels
-                self.where.layouts[value] = self.where.copy(value, layout, self.where.row_major(value))
         place_scatters(self.where, group)
-        kernel = build_kernel(group, self.where.layouts, outputs, self.where.preferred, self.where.placed)
+        copied = self._copied_images(group)
+        layouts = self.where.layouts | copied if copied else self.where.layouts
+        kernel = build_kernel(group, layouts, outputs, self.where.preferred, self.where.placed)
         collapse(kernel)
         refused = merge_updates(kernel, self.where.updated, self.machine)
         if refused:
@@ -128,6 +126,12 @@ class HostWriter:
                 parameters=kernel.parameters or None,
             )
         self.kernels.written[key].launches.append(launch)
+
+    def _copied_images(self, group: Group) -> dict[Value, Layout]:
+        """Images of sums over windows that do not lie as a program reads them → the places of copies that do."""
+        images = {v: self.where.layout_of(v) for n in group.members if n.windows for v in n.gathers}
+        others = {v: layout for v, layout in images.items() if not _in_lines(layout)}
+        return {v: self.where.copy(v, layout, self.where.row_major(v)) for v, layout in others.items()}
 
     def _place_output(self, operand: Operand) -> Value:
         value = operand.value
@@ -199,6 +203,13 @@ class HostWriter:
 def _layout(operand: Operand) -> Layout:
     assert operand.layout is not None
     return Layout(operand.layout.base, operand.layout.offset, tuple(operand.sizes), tuple(operand.strides))
+
+
+def _in_lines(layout: Layout) -> bool:
+    """Whether the images of a sum over windows lie as its program reads them: samples, rows, columns, channels side by
+    side, none repeated."""
+    in_order = memory_order(layout.sizes, layout.strides) == list(range(len(layout.sizes)))
+    return in_order and layout.strides[-1] == 1 and 0 not in layout.strides
 
 
 def op_name(op: ir.Operation) -> str:

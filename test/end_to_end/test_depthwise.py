@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
@@ -98,3 +99,30 @@ def test_batch_of_any_size() -> None:
     for samples in (2, 5, 1, 7):
         x = torch.randn(samples, 40, 8, 8).contiguous(memory_format=torch.channels_last)
         torch.testing.assert_close(compiled(x), shape.convolve(x, weight, bias).relu())
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        lambda x: x.transpose(2, 3),
+        lambda x: x[:1].expand(3, -1, -1, -1),
+        lambda x: x[:, :, :1].expand(-1, -1, 6, -1),
+        lambda x: x[:, :, :, :1].expand(-1, -1, -1, 6),
+        lambda x: x[:, ::2].repeat_interleave(2, 1),
+        lambda x: x.flip(2),
+        lambda x: x[:, :, ::2, 1:],
+    ],
+    ids=["transposed", "samples repeated", "rows repeated", "columns repeated", "channels", "flipped", "a part"],
+)
+def test_images_that_lie_otherwise(seen: Callable[[Tensor], Tensor]) -> None:
+    torch._dynamo.reset()
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(3, 16, 8, 6, generator=generator).contiguous(memory_format=torch.channels_last)
+    weight = torch.randn(16, 1, 3, 3, generator=generator)
+
+    def layer(x: Tensor) -> Tensor:
+        images = seen(x)
+        return F.conv2d(images, weight, None, 1, 1, 1, 16).relu() + images
+
+    found = torch.compile(layer, backend="cuesta", options={"target": "tt"})(x)
+    torch.testing.assert_close(found, layer(x))

@@ -50,3 +50,23 @@ func.func @graph(%x: tensor<64x96x8x8xf32> {cuesta.strides = [6144, 1, 768, 96]}
   return %3 : tensor<64x8x8x96xf32>
 }
 }
+
+// CHECK: // -----
+// -----
+
+// A program steps from row to row and reads a line of channels. Images whose columns lie outside their rows are copied
+// first, and so is one image that is repeated.
+// CHECK-LABEL: func.func @graph
+// CHECK: "host.launch"({{.*}}ops = ["copy"]{{.*}} (memref<64x8x128x8xbf16>, memref<64x128x8x8xbf16>)
+// CHECK: "host.launch"({{.*}}ops = ["turned"]
+// CHECK: "host.launch"({{.*}}ops = ["copy"]{{.*}} (memref<8192xbf16>, memref<64x8192xbf16>)
+// CHECK: "host.launch"({{.*}}ops = ["repeated"]
+module {
+func.func @graph(%x: tensor<64x8x128x8xbf16> {cuesta.strides = [8192, 1024, 8, 1]}, %w: tensor<3x3x8xbf16> {cuesta.strides = [24, 8, 1]}, %y: tensor<1x128x8x8xbf16> {cuesta.strides = [8192, 64, 8, 1]}) -> (tensor<64x128x8x8xf32> {cuesta.strides = [8192, 64, 8, 1]}, tensor<64x128x8x8xf32> {cuesta.strides = [8192, 64, 8, 1]}) {
+  %0 = "cuesta.permute"(%x) {dims = [0, 2, 1, 3]} : (tensor<64x8x128x8xbf16>) -> tensor<64x128x8x8xbf16>
+  %1 = "cuesta.depthwise"(%0, %w) {stride = [1, 1], padding = [1, 1], dilation = [1, 1]} : (tensor<64x128x8x8xbf16>, tensor<3x3x8xbf16>) -> tensor<64x128x8x8xf32> loc("turned")
+  %2 = "cuesta.expand"(%y) : (tensor<1x128x8x8xbf16>) -> tensor<64x128x8x8xbf16>
+  %3 = "cuesta.depthwise"(%2, %w) {stride = [1, 1], padding = [1, 1], dilation = [1, 1]} : (tensor<64x128x8x8xbf16>, tensor<3x3x8xbf16>) -> tensor<64x128x8x8xf32> loc("repeated")
+  return %1, %3 : tensor<64x128x8x8xf32>, tensor<64x128x8x8xf32>
+}
+}
