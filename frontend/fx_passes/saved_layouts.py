@@ -37,6 +37,9 @@ _BY_STRIDES = frozenset({aten.as_strided, aten.as_strided_copy, aten.as_strided_
 #: Ops whose result has other dims than their operand, though perhaps as many.
 _OTHER_DIMS = frozenset({aten.permute, aten.transpose, aten.view, aten.reshape, aten._unsafe_view, aten.t})
 
+#: What aten.view raises, by a kernel or by torch's description of it, where no strides make the view.
+_NO_VIEW = (RuntimeError, ValueError)
+
 
 def save_channels_last(step: TrainingStep) -> None:
     """Makes the forward graph save images in channels_last if the library that computes their convolutions is faster in
@@ -59,16 +62,28 @@ def save_channels_last(step: TrainingStep) -> None:
             copy = _cloned(value, torch.contiguous_format)
         else:
             continue
-        if copy is None:
-            continue
         argument = arguments[value.name]
+        if copy is None or not _has_views(copy.meta["val"], argument):
+            continue
         argument.meta["val"] = copy.meta["val"]
         for user in argument.users:
             if packet_of(user) is aten.slice:
                 user.meta["val"] = packet_of(user)(argument.meta["val"], *user.args[1:])
         results[position] = copy
     forward.graph.output_node().args = (tuple(results),)
+    forward.graph.eliminate_dead_code()  # copies that were not wanted
     forward.recompile()
+
+
+def _has_views(value: Tensor, argument: Node) -> bool:
+    """Whether all views that are taken of an argument are views of `value`, which has another layout, too."""
+    for user in argument.users:
+        if packet_of(user) in _OTHER_DIMS:
+            try:
+                packet_of(user)(value, *user.args[1:])
+            except _NO_VIEW:
+                return False
+    return True
 
 
 def _from_image(value: Node) -> list[Node]:
@@ -86,7 +101,7 @@ def _copied(forward: GraphModule, image: Node, views: Sequence[Node]) -> Node | 
     for view in views:
         try:
             metas.append(packet_of(view)(metas[-1], *view.args[1:]))
-        except RuntimeError:  # from aten.view
+        except _NO_VIEW:
             return None
     copy = _cloned(image, torch.channels_last)
     for view, meta in zip(views, metas[1:], strict=True):
@@ -117,7 +132,7 @@ def _row_major(forward: GraphModule, images: Collection[Node]) -> set[Node]:
         args, kwargs = map_arg((node.args, node.kwargs), partial(_relaid, metas, images))
         try:
             metas[node] = node.target(*args, **kwargs)
-        except RuntimeError:  # from aten.view
+        except _NO_VIEW:
             continue
     return {node for node, meta in metas.items() if meta.is_contiguous()}
 

@@ -133,3 +133,10 @@ def test_what_is_computed_from_a_view_of_an_image_is_saved_as_the_view_lies() ->
     _, backward = check(lambda x, w: F.layer_norm(F.conv2d(x, w).permute(0, 2, 3, 1).sigmoid(), (8,)).sin(), x, w)
     saved = [n.meta["val"] for n in backward.graph.nodes if n.op == "placeholder" and n.name.startswith("sigmoid")]
     assert saved and all(v.is_contiguous() for v in saved)
+
+
+def test_an_image_whose_view_channels_last_has_not_is_saved_as_it_is() -> None:
+    torch.manual_seed(0)
+    x, w, v = torch.randn(2, 3, 8, 8), torch.randn(4, 3, 3, 3), torch.randn(144, 5)
+    _, backward = check(lambda x, w, v: F.conv2d(x, w).view(2, 144).sin() @ v, x, w, v)
+    assert images(backward) == [(4, 36)]
