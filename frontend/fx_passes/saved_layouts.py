@@ -49,6 +49,8 @@ def save_channels_last(step: TrainingStep) -> None:
     if any(packet_of(n) in _BY_STRIDES for n in nodes):
         return
     chosen = _in_channels_last(forward)
+    if not chosen:
+        return
     row_major = _row_major(forward, chosen)
     results, arguments = step.results, step.arguments
     returned = {memory_root(v) for v in results[:outputs] if isinstance(v, Node)}
@@ -138,7 +140,7 @@ def _row_major(forward: GraphModule, images: Collection[Node]) -> set[Node]:
 
 
 def _relaid(metas: Mapping[Node, Tensor], images: Collection[Node], node: Node) -> Any:
-    """The value of a node, of an image in channels_last; `metas` has those that are relaid already."""
+    """The value of a node in its new layout: an image's in channels_last, another's as `metas` has it, if it does."""
     value = node.meta["val"]
     return value.contiguous(memory_format=torch.channels_last) if node in images else metas.get(node, value)
 

@@ -1,6 +1,6 @@
 """Writes kernels that sum over windows: each element that a program loads is added to all rows of sums that need it.
 
-    for each column of a window:                                   one program; only long loops of this kind are loops
+    for each column of a window:                                   one program; unrolled, unless this takes many loads
         for each row of x that windows of the block's rows reach:
             load x[row, columns of the block + column of the window, channels]
             add it, times the weight of its place, to each row of sums whose window has it
@@ -28,8 +28,11 @@ _UNROLLED = 48
 
 
 def write_windows(writer: KernelWriter, node: Node, starts: Mapping[int, Value | None], rows: int) -> None:
-    """Writes a kernel of `node`, a sum over windows, and of the elementwise nodes that read it. `starts` says where the
-    program's block starts along each parallel class; it has `rows` rows, none of which is an axis of the frame."""
+    """Writes a kernel of `node`, a sum over windows, and of the elementwise nodes that read it.
+
+    `starts` says where the program's block starts along each parallel class. The block has `rows` rows. Each row is a
+    value of its own, so the frame has no axis for rows.
+    """
     _Windows(writer, node, rows, starts).write()
 
 

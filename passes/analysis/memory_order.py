@@ -87,15 +87,11 @@ class MemoryOrder:
             parts = sorted(op.operands, key=lambda x: -estimate(shape_of(x)))
             part = next((strides for x in parts if (strides := self._strides(x)) is not None), None)
             return None if part is None else dense_strides(shape_of(value), memory_order(shape_of(value), part))
-        if Depthwise.matches(op):
-            return dense_strides(shape_of(value), range(len(shape_of(value))))
         like = (x for x in op.operands if shape_of(x) == shape_of(value))
         return next((strides for x in like if (strides := self._strides(x)) is not None), None)
 
     def _of_generic(self, op: ir.Operation, value: ir.Value) -> Strides | None:
         """The strides of a result in the memory order of an operand that has all of the result's loops."""
-        if WINDOWS.is_on(op):
-            return dense_strides(shape_of(value), range(len(shape_of(value))))
         maps = operand_dims(op)
         inputs = list(op.operands)[: -len(op.results)]
         own = maps[len(inputs) + list(op.results).index(value)]
@@ -107,11 +103,14 @@ class MemoryOrder:
 
 
 def _said(value: ir.Value) -> Strides | None:
-    """The strides that an attribute gives for an argument, a call's result or a copy."""
+    """The strides that an attribute gives for an argument, a call's result or a copy. A sum over windows is always
+    row-major, with its channels last."""
     owner = value.owner
     if isinstance(owner, ir.Block):
         strides = argument_strides(value)
         return None if strides is None else tuple(strides)
+    if Depthwise.matches(owner) or WINDOWS.is_on(owner):  # a generic, further down
+        return dense_strides(shape_of(value), range(len(shape_of(value))))
     traced = RESULT_STRIDES.find(owner)
     if traced is not None:
         return tuple(traced[list(owner.results).index(value)])

@@ -146,7 +146,7 @@ def window_blocks(
 
 
 def _width(channels: int) -> int:
-    """Channels of a block: the most of which few are left over in the last block."""
+    """Channels of a block: as many as possible, while all blocks together cover few more channels than there are."""
     covers = power_at_least(channels)
     return next((n for n in (64, 32) if -(-channels // n) * n <= _SPARE * channels), min(16, covers))
 

@@ -51,8 +51,8 @@ def _hoistable(op: ir.Operation) -> bool:
 
 
 def _past(value: ir.Value) -> list[ir.Value] | None:
-    """The values that are reshaped instead if a reshape of `value`, its only user, moves up past the pointwise op that
-    computes it; None if the reshape cannot move."""
+    """The operands to reshape instead of `value`, if a reshape is the only user of `value` and moves up past the
+    pointwise op that computes it; None if the reshape cannot move."""
     owner = value.owner
     if isinstance(owner, ir.Block) or owner.name not in POINTWISE or len(users(value)) != 1:
         return None

@@ -21,7 +21,7 @@ from cuesta.dialects.cuesta.pointwise import Convert
 from cuesta.dialects.cuesta.shape import Flip
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import byte_size, is_float, shape_of, spelling_of
-from cuesta.passes.infra.graph_rewrite import erase_dead, rewrite_ops
+from cuesta.passes.infra.graph_rewrite import Rule, erase_dead, rewrite_ops
 from cuesta.passes.infra.registry import Pass, register_pass
 
 _B = GraphBuilder()
@@ -32,11 +32,9 @@ class NarrowReads(Pass):
     """Moves widening conversions below reads at computed positions."""
 
     def run(self, module: ir.Module) -> None:
-        rewrite_ops(module, {op.OPERATION_NAME: _read for op in (Index, Gather, Flip)} | {_WINDOW: _window})
+        rules: dict[str, Rule] = {op.OPERATION_NAME: _read for op in (Index, Gather, Flip)}
+        rewrite_ops(module, {**rules, Window.OPERATION_NAME: _window})
         erase_dead(module)
-
-
-_WINDOW = Window.OPERATION_NAME
 
 
 def _read(op: ir.Operation) -> Sequence[ir.Value] | None:
@@ -51,7 +49,7 @@ def _read(op: ir.Operation) -> Sequence[ir.Value] | None:
 
 
 def _window(op: ir.Operation) -> Sequence[ir.Value] | None:
-    """The same for windows, where the narrow type has the number that stands outside."""
+    """`_read`, if the narrow type can hold the number that a window reads outside of x."""
     outside = Window.outside.of(op)
     return _read(op) if outside == 0 or math.isinf(outside) else None
 

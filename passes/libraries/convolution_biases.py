@@ -22,7 +22,7 @@ from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.passes.infra.graph_rewrite import rewrite_ops
 from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.passes.libraries.convolution_epilogue import rebuilt
-from cuesta.passes.libraries.convolution_gradients import are_gradients, call_for, given_gradients, gradient_arguments
+from cuesta.passes.libraries.convolution_gradients import are_gradients, completed, given_gradients, gradient_arguments
 
 _B = GraphBuilder()
 _BIAS = 2
@@ -52,8 +52,5 @@ def _gradients(op: ir.Operation) -> Sequence[ir.Value] | None:
     gradient = gradient_arguments(op)[0]
     rank = len(shape_of(gradient))
     bias = op.results[stands.index(_BIAS)]
-    made = {_BIAS: _B.convert(_B.reduce("sum", gradient, [0, *range(2, rank)]), spelling_of(bias))}
-    others = [position for position in stands if position != _BIAS]
-    if others:
-        made |= call_for(op, others)
-    return [made[position] for position in stands]
+    total = _B.reduce("sum", gradient, [0, *range(2, rank)])
+    return completed(op, {_BIAS: _B.convert(total, spelling_of(bias))})

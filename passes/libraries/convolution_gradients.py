@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from cuesta._mlir import ir
@@ -35,6 +35,15 @@ def given_gradients(op: ir.Operation) -> list[int]:
     """Which gradient each result is: 0 the images', 1 the weight's, 2 the bias's."""
     positions = Call.positions.find(op)
     return list(range(len(op.results))) if positions is None else positions
+
+
+def completed(op: ir.Operation, made: Mapping[int, ir.Value]) -> list[ir.Value]:
+    """The results of a call for gradients: those in `made`, by position as in `given_gradients`, and the others from a
+    call for these alone, at the insertion point."""
+    stands = given_gradients(op)
+    left = [position for position in stands if position not in made]
+    found = {**made, **(call_for(op, left) if left else {})}
+    return [found[position] for position in stands]
 
 
 def call_for(op: ir.Operation, positions: Sequence[int]) -> dict[int, ir.Value]:

@@ -27,7 +27,7 @@ from cuesta.dialects.top_module import target_of
 from cuesta.dialects.types import opmath, shape_of, spelling_of
 from cuesta.passes.infra.graph_rewrite import rewrite_ops
 from cuesta.passes.infra.registry import Pass, register_pass
-from cuesta.passes.libraries.convolution_gradients import are_gradients, call_for, given_gradients, gradient_arguments
+from cuesta.passes.libraries.convolution_gradients import are_gradients, completed, given_gradients, gradient_arguments
 from cuesta.sizes import Number
 
 _B = GraphBuilder()
@@ -73,11 +73,7 @@ def _gradients(op: ir.Operation) -> Sequence[ir.Value] | None:
     # An image's element is read by the window at its place plus the padding, less the place in the window.
     back = ([-n for n in numbers] for numbers in (padding, dilation))
     total = _depthwise(gradient, weight, x, stride, *back)
-    made = {0: _B.convert(total, spelling_of(x))}
-    others = [position for position in stands if position != 0]
-    if others:
-        made |= call_for(op, others)
-    return [made[position] for position in stands]
+    return completed(op, {0: _B.convert(total, spelling_of(x))})
 
 
 def _is_depthwise(x: ir.Value, weight: ir.Value, parameters: Sequence[Any]) -> bool:

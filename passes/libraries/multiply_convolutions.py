@@ -14,7 +14,8 @@ is done on CUDA as well.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from cuesta._mlir import ir
 from cuesta.dialects.cuesta.contraction import AddMatMul, AnyProduct, Convolution, MatMul, convolution_arguments
@@ -55,16 +56,25 @@ class MultiplyConvolutions(Pass):
             replace_chosen(module, is_chosen, lambda op: _product(op) if Convolution.matches(op) else _gradients(op))
 
 
+def _arguments(
+    op: ir.Operation, is_librarys: Callable[[ir.Operation], bool]
+) -> tuple[ir.Value, ir.Value, tuple[Any, ...]] | None:
+    """Images, weight and parameters of a convolution that `is_librarys`, or of a call for gradients; None for any other
+    op."""
+    if Convolution.matches(op) and is_librarys(op):
+        return op.operands[0], op.operands[1], convolution_arguments(op)
+    if are_gradients(op):
+        _, x, weight, _, *parameters, _ = gradient_arguments(op)
+        return x, weight, tuple(parameters)
+    return None
+
+
 def _cuts_patches_on_gpu(op: ir.Operation, _: MemoryOrder) -> bool:
     """Whether an op is a convolution of images of few channels, or its gradients, with windows side by side."""
-    if Convolution.matches(op) and on_tensor_cores(op):
-        x, weight = list(op.operands)[:2]
-        parameters = convolution_arguments(op)
-    elif are_gradients(op):
-        _, x, weight, _, *others, _ = gradient_arguments(op)
-        parameters = tuple(others)
-    else:
+    found = _arguments(op, on_tensor_cores)
+    if found is None:
         return False
+    x, weight, parameters = found
     some = len(shape_of(x)) == 4 and 0 not in shape_of(x) and spelling_of(x) in _NARROW
     return some and cuts_patches(shape_of(x), shape_of(weight), parameters, on_gpu=True)
 
@@ -72,14 +82,10 @@ def _cuts_patches_on_gpu(op: ir.Operation, _: MemoryOrder) -> bool:
 def _is_product(op: ir.Operation, memory: MemoryOrder) -> bool:
     """Whether an op is a convolution in f32, or its gradients, that cuts images into patches, or has a window of one
     element and images that are matrices."""
-    if Convolution.matches(op) and Convolution.onednn.is_on(op):
-        x, weight = list(op.operands)[:2]
-        parameters = convolution_arguments(op)
-    elif are_gradients(op):
-        _, x, weight, _, *others, _ = gradient_arguments(op)
-        parameters = tuple(others)
-    else:
+    found = _arguments(op, Convolution.onednn.is_on)
+    if found is None:
         return False
+    x, weight, parameters = found
     stride, padding, _, transposed, _, groups = parameters
     if len(shape_of(x)) != 4 or spelling_of(x) != "f32" or transposed or groups != 1:
         return False

@@ -23,7 +23,7 @@ def window_refusal(space: Space, nodes: Sequence[Node], parallel: Collection[Loo
     (first,) = sums
     kept = {c for c, free in zip(space.classes[first.index], first.parallel, strict=True) if free}
     if not kept <= set(parallel):
-        return "a program computes a block of the sums over windows, and every other op must take part of it"
+        return "the op's loops are not those of the sum over windows, of which a program computes a block"
     for node in nodes:
         if node is not first and not (all(node.parallel) and set(space.classes[node.index]) <= kept):
             return "only elementwise ops on its result join a sum over windows"

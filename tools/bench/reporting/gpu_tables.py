@@ -220,8 +220,8 @@ def by_kernel_table(part: Mapping[str, Any]) -> Table:
 
 
 ABOUT_FAR = """\
-cuesta's kernels that take more than twice the time of their bytes at the memory's peak, plus 3 µs a launch, the most
-time above that bound first. Some are bound by arithmetic: products, and sums over large windows."""
+cuesta's kernels that take more than twice the time of their bytes at the memory's peak, plus 3 µs a launch. The kernel
+that loses most time comes first. Some are bound by arithmetic: products, and sums over large windows."""
 
 _LAUNCH = 3e-6
 """Seconds that a launch may take beside its bytes."""
