@@ -113,19 +113,17 @@ def measured_limits(threads: int, progress: Progress) -> Limits:
 def measure_suite(
     arguments: argparse.Namespace, cases: Sequence[Case], contenders: Sequence[str], device: str, progress: Progress
 ) -> Results:
-    """Measures the cases wave by wave. Updates the files after each wave: a stopped run keeps the waves before."""
+    """Measures the cases wave by wave. Updates the files after each case: a stopped run keeps the cases before."""
     results = _nothing_yet(arguments)
     about, size = results["machine"], arguments.prepare or max(1, (os.cpu_count() or 1) // 2)
     for begin in range(0, len(cases), size):
         names = [case.name for case in cases[begin : begin + size]]
-        for name, found in measure_wave(
-            names, contenders, device, arguments.repeats, arguments.limit, progress
-        ).items():
+        for name, found in measure_wave(names, contenders, device, arguments.repeats, arguments.limit, progress):
             about["gpu"] = found.pop("gpu", None) or about.get("gpu", {})
             for part in found["cold"].values():
                 part.pop("gpu", None)
             results["suite"][name] = found | {"commit": about["commit"]}
-        keep(arguments, results)
+            keep(arguments, results)
     return results
 
 

@@ -12,7 +12,7 @@ import os
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from fcntl import LOCK_EX, flock
 from functools import partial
@@ -35,24 +35,32 @@ def measure_wave(
     rounds: int | None,
     limit: float,
     progress: Progress,
-) -> dict[str, dict[str, Any]]:
-    """Case → a worker's results of times, with "cold": {backend's first contender: {"total": seconds} or {"failed":
-    text}} and "processes", how many compiled at a time."""
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each case, as soon as it is timed, with a worker's results of times, with "cold": {backend's first contender:
+    {"total": seconds} or {"failed": text}} and "processes", how many compiled at a time. A case that lacked memory
+    beside the others comes a second time, measured alone."""
     with tempfile.TemporaryDirectory(prefix="cuesta-bench-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         cold = compile_cold(cases, contenders, device, limit, folder, progress)
         places = {case: _linked(folder, case, cold[case]) for case in cases}
         measured = partial(_in_turns, contenders, device, rounds or SUITE_ROUNDS, limit, folder / "turn", progress)
-        found = measured(places)
-        for case in [case for case in cases if len(cases) > 1 and _lacked_memory(found[case])]:
+        lacking: list[str] = []
+        for case, result in measured(places):
+            if len(cases) > 1 and _lacked_memory(result):
+                lacking.append(case)
+            yield case, _completed(result, cold[case], len(cases))
+        for case in lacking:
             progress(f"{case}: again, alone")
-            found |= measured({case: places[case]})
-    for case, result in found.items():
-        for part in result.get("contenders", {}).values():
-            if "graphs" in part:
-                part["graphs"] = [{key: graph[key] for key in _REPORTED} for graph in part["graphs"]]
-        result |= {"cold": cold[case], "processes": len(cases)}
-    return found
+            for _, result in measured({case: places[case]}):
+                yield case, _completed(result, cold[case], len(cases))
+
+
+def _completed(result: dict[str, Any], cold: dict[str, Any], processes: int) -> dict[str, Any]:
+    """The worker's result with what the wave knows of the case."""
+    for part in result.get("contenders", {}).values():
+        if "graphs" in part:
+            part["graphs"] = [{key: graph[key] for key in _REPORTED} for graph in part["graphs"]]
+    return result | {"cold": cold, "processes": processes}
 
 
 def compile_cold(
@@ -116,8 +124,9 @@ def _in_turns(
     turn: Path,
     progress: Progress,
     places: Mapping[str, Path],
-) -> dict[str, dict[str, Any]]:
-    """Case → its results of times. All cases get ready at the same time; none is timed before all are ready."""
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each case with its results of times, as soon as it is timed. All cases get ready at the same time; none is timed
+    before all are ready."""
     ready = threading.Semaphore(0)
 
     def measure(case: str, cache: Path) -> dict[str, Any]:
@@ -138,10 +147,11 @@ def _in_turns(
 
     with ThreadPoolExecutor(len(places)) as pool:
         with _held(turn):
-            results = [pool.submit(measure, case, cache) for case, cache in places.items()]
+            cases = {pool.submit(measure, case, cache): case for case, cache in places.items()}
             for _ in places:
                 ready.acquire()
-        return {case: result.result() for case, result in zip(places, results, strict=True)}
+        for result in as_completed(cases):
+            yield cases[result], result.result()
 
 
 @contextmanager
