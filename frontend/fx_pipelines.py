@@ -12,8 +12,10 @@ from cuesta.frontend.capture.effects import unwrap_effects
 from cuesta.frontend.capture.streams import unwrap_waits
 from cuesta.frontend.fx_passes.byte_images import keep_byte_images_whole
 from cuesta.frontend.fx_passes.common_subexpressions import merge_equal_nodes
+from cuesta.frontend.fx_passes.constant_positions import hold_positions
 from cuesta.frontend.fx_passes.forced_aten_calls import mark_calls
 from cuesta.frontend.fx_passes.fx_pipeline import FxPass, FxStage, TrainingStep
+from cuesta.frontend.fx_passes.gathered_gradients import gather_gradients
 from cuesta.frontend.fx_passes.old_values import keep_old_values
 from cuesta.frontend.fx_passes.recomputed_values import read_undetached, save_compared
 from cuesta.frontend.fx_passes.saved_concatenations import save_once
@@ -52,6 +54,9 @@ JOINT: FxStage[GraphModule] = FxStage(
         FxPass("eliminate-dead-code", _eliminate_dead_code),
         # Without it, the partitioner could save one of two equal values and recompute the other.
         FxPass("merge-equal-nodes", lambda gm, _: merge_equal_nodes(gm.graph), lambda _: merges_equal_nodes()),
+        FxPass("gather-gradients", lambda gm, _: gather_gradients(gm), _in_any_order),
+        # Before the split: both graphs hold the same numbers.
+        FxPass("hold-positions", lambda gm, _: hold_positions(gm)),
         FxPass("save-compared", lambda gm, _: save_compared(gm.graph)),
         FxPass("read-undetached", lambda gm, _: read_undetached(gm.graph)),
     ),
@@ -81,6 +86,8 @@ ATEN: FxStage[GraphModule] = FxStage(
         FxPass("unwrap-waits", lambda gm, _: unwrap_waits(gm)),
         FxPass("unwrap-effects", lambda gm, _: unwrap_effects(gm)),
         FxPass("mark-calls", mark_calls),
+        # Graphs without gradients, and those whose sizes are known only now.
+        FxPass("hold-known-positions", lambda gm, _: hold_positions(gm)),
     ),
 )
 

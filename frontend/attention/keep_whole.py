@@ -21,7 +21,7 @@ from torch.fx import Node
 
 from cuesta.errors import CuestaError
 from cuesta.frontend.attention.constant_masks import classify_mask
-from cuesta.frontend.attention.mask_nodes import erase_unused, writers_before
+from cuesta.frontend.constant_nodes import erase_unused, writers_before
 from cuesta.frontend.devices import target_of_device
 from cuesta.policy.attention_routes import MASK_ALIGNMENT, ROUTES, AttentionCall, choose_route, takes_fewer_kv_heads
 from cuesta.runtime.dtypes import SPELLING

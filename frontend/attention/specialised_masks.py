@@ -14,7 +14,7 @@ from typing import Any
 from torch.fx import GraphModule, Node
 
 from cuesta.frontend.attention.constant_masks import classify_mask
-from cuesta.frontend.attention.mask_nodes import erase_unused
+from cuesta.frontend.constant_nodes import erase_unused
 
 
 @dataclass(frozen=True)

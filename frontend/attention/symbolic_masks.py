@@ -18,7 +18,7 @@ from torch.fx import Node
 from torch.fx.node import map_aggregate
 
 from cuesta.errors import CompileError
-from cuesta.frontend.attention.mask_nodes import NotConstant, meta_of, steps_of
+from cuesta.frontend.constant_nodes import NotConstant, meta_of, steps_of
 from cuesta.sizes import Number, Size, number
 
 

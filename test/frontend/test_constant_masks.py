@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 import torch
 
-from cuesta.frontend.attention.constant_masks import classify_mask, evaluate
-from cuesta.frontend.attention.mask_nodes import NotConstant
+from cuesta.frontend.attention.constant_masks import classify_mask
+from cuesta.frontend.constant_nodes import NotConstant
+from cuesta.frontend.constant_values import evaluate
 
 L = 6
 

@@ -1,4 +1,5 @@
-"""Finds the nodes of a graph that compute an attention mask, and the nodes that write to any of these.
+"""Finds the nodes of a graph that compute a value which depends on no input, such as an attention mask, and the nodes
+that write to any of these.
 
 Works on the graphs of Dynamo and of AOTAutograd.
 """
@@ -16,7 +17,7 @@ from torch.fx import Node
 from cuesta.torch_private.fx import is_erased
 from cuesta.torch_private.ops import OpOverload, schema_of
 
-#: A mask computed by more nodes than this counts as not constant.
+#: A value computed by more nodes than this counts as not constant.
 _MOST_NODES = 500
 
 #: Calls that read only the shape, dtype and device of their first operand.

@@ -1,0 +1,352 @@
+"""Turns sums at positions that depend on no input into reads, whose kernel needs neither atomics nor a sort.
+
+    %r = index_put(zeros, [None, None, %i, %j], mul(%g, %w), accumulate=True)        %i, %j: made of arange
+ →  %v = mul(index(%g, [None, None, first_i + arange(L), first_j + arange(M)]), index(%w, …))
+    %r = sum(where(…, %v, 0), dims of L and M)
+
+Such sums are the gradients of reads at the same positions: of resized images, of embeddings of positions, of attention
+scores by distance. While compiling, the positions are known, and so is which elements each place of the result adds up.
+The elements of a place have to be neighbours: `first` is where they begin, and L is the largest number of them.
+
+Gradients are computed from what is read rather than read in memory. A resized image's gradient at four corners is one
+kernel, which reads %g alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import GraphModule, Node
+
+from cuesta.frontend.constant_nodes import NotConstant
+from cuesta.frontend.constant_values import evaluate
+from cuesta.frontend.fx_nodes import packet_of
+from cuesta.frontend.fx_passes.node_writer import NodeWriter
+from cuesta.torch_private.fake_tensors import unset_fake_temporarily
+
+aten = torch.ops.aten
+
+#: Reading in place of adding may read this many times the elements that are added or made: most are in a cache.
+_MOST_READS = 16
+#: The most positions that a table holds.
+_LARGEST = 1 << 20
+#: Ops that are computed of what was read, instead of before.
+_POINTWISE = frozenset({aten.mul, aten.add, aten.sub, aten.neg, torch.ops.prims.convert_element_type})
+_ZEROS = frozenset({aten.zeros, aten.new_zeros, aten.zeros_like})
+_FILLED = {aten.full: 1, aten.new_full: 2, aten.full_like: 1}
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Which elements of a line add up to each place of another: `count` of them from `first` on."""
+
+    first: Tensor
+    count: Tensor
+    #: the number of elements of the line
+    line: int
+
+    @property
+    def longest(self) -> int:
+        return int(self.count.max())
+
+    @property
+    def reads(self) -> int:
+        """How many elements are read if each place reads as many."""
+        return self.count.numel() * self.longest
+
+    @property
+    def is_ragged(self) -> bool:
+        return int(self.count.min()) < self.longest
+
+
+def runs_of(positions: Tensor, places: int) -> Runs | None:
+    """The runs of lines along the last dim of `positions`: of each place, the elements with its number. None where a
+    position is no place, or where the elements of a place are no neighbours."""
+    positions = torch.where(positions < 0, positions + places, positions)
+    line = positions.shape[-1]
+    if not positions.numel() or not bool(((positions >= 0) & (positions < places)).all()):
+        return None
+    sizes = (*positions.shape[:-1], places)
+    own = torch.arange(line).expand_as(positions)
+    count = torch.zeros(sizes, dtype=torch.int64).scatter_add(-1, positions, torch.ones_like(positions))
+    first = torch.full(sizes, line).scatter_reduce(-1, positions, own, "amin")
+    last = torch.full(sizes, -1).scatter_reduce(-1, positions, own, "amax")
+    if not bool((torch.where(count > 0, last - first + 1, 0) == count).all()):
+        return None
+    return Runs(torch.where(count > 0, first, 0), count, line)
+
+
+def gather_gradients(gm: GraphModule) -> None:
+    """Rewrites the sums of a joint graph that have constant positions."""
+    sums = [node for node in gm.graph.nodes if packet_of(node) in _SUMS]
+    write = NodeWriter(gm, "runs")
+    for node in sums:
+        with gm.graph.inserting_before(node), unset_fake_temporarily():
+            total = _SUMS[packet_of(node)](write, node)
+        if total is not None:
+            node.replace_all_uses_with(total)
+    if sums:
+        gm.graph.eliminate_dead_code()
+        gm.recompile()
+
+
+# -- sums of whole slices -----------------------------------------------------------------------
+def _index_put(write: NodeWriter, node: Node) -> Node | None:
+    x, indices, values, *rest = node.args
+    assert isinstance(x, Node) and isinstance(values, Node) and isinstance(indices, (list, tuple))
+    dims = [d for d, i in enumerate(indices) if i is not None]
+    if not (rest and rest[0]) or dims != [*range(dims[0], dims[0] + len(dims))]:
+        return None
+    given = _values([indices[d] for d in dims], node)
+    sizes, taken = node.meta["val"].shape, values.meta["val"].shape
+    if given is None:
+        return None
+    places = torch.broadcast_shapes(*(g.shape for g in given))
+    at = dims[0]
+    if tuple(taken) != (*sizes[:at], *places, *sizes[at + len(dims) :]) or not _are_numbers(taken):
+        return None
+    if len(given) == 1:
+        values = write.call(aten.reshape.default, values, [*taken[:at], math.prod(places), *taken[at + len(places) :]])
+        axes, lines = [0], [given[0].flatten()]
+    else:
+        axes = [_axis(g, places) for g in given]
+        if sorted(axes) != [*range(len(places))]:
+            return None
+        lines = [g.flatten() for g in given]
+    runs = [runs_of(line, sizes[d]) for line, d in zip(lines, dims, strict=True)]
+    return _summed(write, x, values, at, axes, runs)
+
+
+def _embedding(write: NodeWriter, node: Node) -> Node | None:
+    grad, index, rows, padding, by_frequency = node.args
+    assert isinstance(grad, Node) and isinstance(padding, int)
+    given = _values([index], node)
+    if given is None or by_frequency or not isinstance(rows, int) or not _are_numbers(grad.meta["val"].shape):
+        return None
+    (positions,) = given
+    if bool(positions.eq(padding).any()):
+        return None
+    width = grad.meta["val"].shape[-1]
+    flat = write.call(aten.reshape.default, grad, [positions.numel(), width])
+    return _summed(write, None, flat, 0, [0], [runs_of(positions.flatten(), rows)])
+
+
+def _axis(positions: Tensor, places: Sequence[int]) -> int:
+    """The dim of `places` that positions lie along; -1 where there is not one."""
+    long = [d - len(positions.shape) + len(places) for d, n in enumerate(positions.shape) if n > 1]
+    return long[0] if len(long) == 1 else -1
+
+
+def _summed(
+    write: NodeWriter, x: Node | None, values: Node, at: int, axes: Sequence[int], found: Sequence[Runs | None]
+) -> Node | None:
+    """x with `values` added. Along dim `at` + n the result has the places of runs n, and `values` their line along dim
+    `at` + axes[n]. None where reads would not pay."""
+    runs = [r for r in found if r is not None]
+    if len(runs) < len(found) or any(r.reads > _LARGEST for r in runs):
+        return None
+    least = max(math.prod(r.line for r in runs), math.prod(r.count.numel() for r in runs))
+    if math.prod(r.reads for r in runs) > _MOST_READS * least:
+        return None
+    reader = _Reader(write, values, at, axes, runs)
+    total = reader.read(values)
+    if any(r.is_ragged for r in runs):
+        rest = len(values.meta["val"].shape) - at - len(runs)
+        total = write.call(aten.where.ScalarOther, reader.inside(rest), total, 0)
+    if summed := [at + d for d in reader.long_axes]:
+        total = write.call(aten.sum.dim_IntList, total, summed)
+    return total if x is None or _is_zeros(x) else write.call(aten.add.Tensor, x, total)
+
+
+class _Reader:
+    """Reads values at runs. Along `frame`, each run of more than one element has a dim of places and one of elements,
+    the others a dim of places."""
+
+    def __init__(self, write: NodeWriter, values: Node, at: int, axes: Sequence[int], runs: Sequence[Runs]) -> None:
+        self.write, self.shape, self.at, self.axes, self.runs = write, values.meta["val"].shape, at, axes, runs
+        self.frame: list[tuple[int, bool]] = []
+        for n, r in enumerate(runs):
+            self.frame += [(n, False), (n, True)] if r.longest > 1 else [(n, False)]
+        self.root = _root(values)
+        self._positions: dict[int, Node] = {}
+
+    @property
+    def long_axes(self) -> list[int]:
+        """The dims of `frame` that are summed."""
+        return [d for d, (_, is_element) in enumerate(self.frame) if is_element]
+
+    def read(self, value: Node) -> Node:
+        """`value`, which broadcasts to the shape that is read, at the runs."""
+        shape = value.meta["val"].shape
+        if value is self.root or tuple(shape) != tuple(self.shape):
+            return self._read_in_memory(value)
+        args = [self.read(a) if isinstance(a, Node) else a for a in value.args]
+        return self.write.call(value.target, *args, **value.kwargs)
+
+    def inside(self, rest: int) -> Node:
+        """Which of the elements that are read belong to their place; `rest` dims follow the frame."""
+        masks = []
+        for n, r in enumerate(self.runs):
+            if r.is_ragged:
+                own = torch.arange(r.longest) < r.count[:, None]
+                masks.append(self._framed(n, self._constant(own), rest))
+        mask = masks[0]
+        for other in masks[1:]:
+            mask = self.write.call(aten.logical_and.default, mask, other)
+        return mask
+
+    def _read_in_memory(self, value: Node) -> Node:
+        """`value`, broadcast to the frame, with size 1 where it has size 1 along a run."""
+        shape = [*value.meta["val"].shape]
+        shape = [1] * (len(self.shape) - len(shape)) + shape
+        if len(shape) != len(value.meta["val"].shape):
+            value = self.write.call(aten.reshape.default, value, shape)
+        chosen = {n: self.at + axis for n, axis in enumerate(self.axes) if shape[self.at + axis] > 1}
+        if len(chosen) == len(self.runs):
+            indices: list[Node | None] = [None for _ in range(self.at + len(self.runs))]
+            for n, dim in chosen.items():
+                indices[dim] = self._framed(n, self._positions_of(n))
+            return self.write.call(aten._unsafe_index.Tensor, value, indices)
+        for n, dim in chosen.items():
+            flat = self._positions_of(n)
+            flat = self.write.call(aten.reshape.default, flat, [flat.meta["val"].numel()])
+            value = self.write.call(aten._unsafe_index.Tensor, value, [None] * dim + [flat])
+        places = [*(self._size(n, is_element) if n in chosen else 1 for n, is_element in self.frame)]
+        order = sorted(range(len(self.runs)), key=self.axes.__getitem__)
+        if order != sorted(order) and len(chosen) > 1:
+            value = self._in_order_of_places(value)
+        shape[self.at : self.at + len(self.runs)] = places
+        return self.write.call(aten.reshape.default, value, shape)
+
+    def _in_order_of_places(self, value: Node) -> Node:
+        rank = len(self.shape)
+        moved = [*range(self.at), *(self.at + axis for axis in self.axes), *range(self.at + len(self.axes), rank)]
+        return self.write.call(aten.permute.default, value, moved)
+
+    def _positions_of(self, n: int) -> Node:
+        """The positions that run n reads: a line for each place if it has more than one element, else one number."""
+        if n not in self._positions:
+            r = self.runs[n]
+            at = (r.first[:, None] + torch.arange(r.longest)).clamp(max=r.line - 1)
+            self._positions[n] = self._constant(at)
+        return self._positions[n]
+
+    def _constant(self, table: Tensor) -> Node:
+        table = table[:, 0] if table.shape[1] == 1 else table
+        return self.write.constant(table, self.root.meta["val"].device)
+
+    def _framed(self, n: int, value: Node, rest: int = 0) -> Node:
+        """A value of run n, with size 1 along the frame's other dims and along `rest` dims behind."""
+        shape = [self._size(m, is_element) if m == n else 1 for m, is_element in self.frame]
+        return self.write.call(aten.reshape.default, value, shape + [1] * rest)
+
+    def _size(self, n: int, is_element: bool) -> int:
+        return self.runs[n].longest if is_element else self.runs[n].count.numel()
+
+
+def _root(values: Node) -> Node:
+    """The one large value that pointwise ops compute `values` from; `values` itself where there are several."""
+    shape = tuple(values.meta["val"].shape)
+    waiting, seen, leaves = [values], set[Node](), set[Node]()
+    while waiting:
+        node = waiting.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        meta = node.meta.get("val")
+        if not isinstance(meta, Tensor) or tuple(meta.shape) != shape:
+            if not isinstance(meta, Tensor) or meta.numel() * 4 > math.prod(shape):
+                return values
+        elif packet_of(node) in _POINTWISE:
+            waiting += node.all_input_nodes
+        else:
+            leaves.add(node)
+    return leaves.pop() if len(leaves) == 1 else values
+
+
+# -- sums of elements along one dim -------------------------------------------------------------
+def _scatter_add(write: NodeWriter, node: Node) -> Node | None:
+    x, dim, index, values = node.args
+    assert isinstance(x, Node) and isinstance(index, Node) and isinstance(values, Node) and isinstance(dim, int)
+    base = index.args[0] if packet_of(index) is aten.expand else index
+    sizes, taken = node.meta["val"].shape, values.meta["val"].shape
+    given = _values([base], node)
+    if given is None or not _are_numbers(taken) or tuple(index.meta["val"].shape) != tuple(taken) or not sizes:
+        return None
+    dim %= len(sizes)
+    (positions,) = given
+    positions = positions.reshape([1] * (len(taken) - positions.dim()) + [*positions.shape])
+    others = [d for d in range(len(sizes)) if d != dim]
+    if positions.shape[dim] != taken[dim] or any(sizes[d] != taken[d] for d in others):
+        return None
+    runs = runs_of(positions.movedim(dim, -1), sizes[dim])
+    if runs is None or runs.count.numel() > _LARGEST:
+        return None
+    if runs.longest * sizes[dim] > _MOST_READS * max(sizes[dim], taken[dim]):
+        return None
+    total = _along(write, values, dim, runs)
+    return total if _is_zeros(x) else write.call(aten.add.Tensor, x, total)
+
+
+def _along(write: NodeWriter, values: Node, dim: int, runs: Runs) -> Node:
+    """Sums of `values` along `dim`. The runs are in lines along the last dim, one for each of the other dims or for
+    all."""
+    shape, device = values.meta["val"].shape, values.meta["val"].device
+
+    def placed(table: Tensor) -> Node:
+        # `dim` back in its place, and the elements of a run last
+        return write.call(aten.unsqueeze.default, write.constant(table.movedim(-1, dim), device), -1)
+
+    own = write.call(aten.arange.default, runs.longest, device=device)
+    at = write.call(aten.add.Tensor, placed(runs.first), own)
+    at = write.call(aten.clamp.default, at, None, runs.line - 1)
+    indices = []
+    for d, size in enumerate(shape):
+        if d == dim:
+            indices.append(at)
+        else:
+            line = write.call(aten.arange.default, size, device=device)
+            behind = [size, *[1] * (len(shape) - d)]
+            indices.append(write.call(aten.reshape.default, line, behind))
+    read = write.call(aten._unsafe_index.Tensor, values, indices)
+    if runs.is_ragged:
+        inside = write.call(aten.lt.Tensor, own, placed(runs.count))
+        read = write.call(aten.where.ScalarOther, inside, read, 0)
+    return write.call(aten.sum.dim_IntList, read, [-1])
+
+
+# -- operands -----------------------------------------------------------------------------------
+def _values(nodes: Sequence[Any], user: Node) -> list[Tensor] | None:
+    """The integers that nodes compute; None where one depends on an input."""
+    found = []
+    for node in nodes:
+        meta = node.meta.get("val") if isinstance(node, Node) else None
+        if not isinstance(meta, Tensor) or meta.dtype not in (torch.int64, torch.int32):
+            return None
+        try:
+            found.append(evaluate(node, user).to(torch.int64))
+        except NotConstant:
+            return None
+    return found
+
+
+def _are_numbers(shape: Sequence[Any]) -> bool:
+    return all(isinstance(n, int) for n in shape)
+
+
+def _is_zeros(x: Node) -> bool:
+    packet = packet_of(x)
+    return packet in _ZEROS or (packet in _FILLED and bool(x.args[_FILLED[packet]] == 0))
+
+
+_SUMS: dict[Any, Any] = {
+    aten.index_put: _index_put,
+    aten._unsafe_index_put: _index_put,
+    aten.embedding_dense_backward: _embedding,
+    aten.scatter_add: _scatter_add,
+}

@@ -1,0 +1,40 @@
+"""Writes nodes into a graph of ATen ops, each with its traced value."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+from torch.fx.node import map_arg
+
+from cuesta.torch_private.fake_tensors import FakeTensorMode, detect_fake_mode, unset_fake_temporarily
+
+
+class NodeWriter:
+    """Adds calls and constants where the graph inserts nodes. The constants are called after `topic`."""
+
+    def __init__(self, gm: GraphModule, topic: str) -> None:
+        self._gm, self._topic = gm, topic
+        self._mode = detect_fake_mode([node.meta.get("val") for node in gm.graph.nodes]) or FakeTensorMode()
+        self._held = 0
+
+    def call(self, target: Any, *args: Any, **kwargs: Any) -> Node:
+        """A call of an op."""
+        name = target.overloadpacket.__name__
+        node = self._gm.graph.create_node("call_function", target, args, kwargs, name=name)
+        own_args, own_kwargs = map_arg((args, kwargs), lambda n: n.meta["val"])
+        with self._mode:
+            node.meta["val"] = target(*own_args, **own_kwargs)
+        return node
+
+    def constant(self, value: torch.Tensor, device: torch.device) -> Node:
+        """A tensor that the graph holds, on `device`."""
+        with unset_fake_temporarily():
+            held = value.to(device).contiguous()
+        while hasattr(self._gm, name := f"constant_{self._topic}_{self._held}"):
+            self._held += 1
+        self._gm.register_buffer(name, held, persistent=False)
+        node = self._gm.graph.get_attr(name)
+        node.meta["val"] = self._mode.from_tensor(held, static_shapes=True)
+        return node
