@@ -54,7 +54,7 @@ JOINT: FxStage[GraphModule] = FxStage(
         FxPass("eliminate-dead-code", _eliminate_dead_code),
         # Without it, the partitioner could save one of two equal values and recompute the other.
         FxPass("merge-equal-nodes", lambda gm, _: merge_equal_nodes(gm.graph), lambda _: merges_equal_nodes()),
-        FxPass("gather-gradients", lambda gm, _: gather_gradients(gm), _in_any_order),
+        FxPass("gather-gradients", lambda gm, options: gather_gradients(gm, options.target), _in_any_order),
         # Before the split: both graphs hold the same numbers.
         FxPass("hold-positions", lambda gm, _: hold_positions(gm)),
         FxPass("save-compared", lambda gm, _: save_compared(gm.graph)),

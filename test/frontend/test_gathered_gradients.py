@@ -10,12 +10,20 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from cuesta.frontend.fx_nodes import packet_of
+from cuesta.frontend.fx_passes import gathered_gradients
 from cuesta.frontend.fx_passes.gathered_gradients import runs_of
 
 Program = Callable[[Tensor], Tensor]
 Split = Callable[[Program], tuple[Program, list[torch.fx.Graph]]]
 aten = torch.ops.aten
 SUMS = {aten.index_put, aten._unsafe_index_put, aten.scatter_add, aten.embedding_dense_backward}
+
+
+@pytest.fixture(autouse=True)
+def on_a_gpu(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has the pass rewrite graphs on the CPU as it does on a GPU; one test wants the CPU's way."""
+    if request.node.name != "test_a_cpu_adds":
+        monkeypatch.setattr(gathered_gradients, "_pays", lambda *_: True)
 
 
 def resized(size: int | tuple[int, ...], mode: str, **options: bool) -> Program:
@@ -103,6 +111,12 @@ def test_other_sums_stay(function: Program, sizes: tuple[int, ...], split: Split
     function(theirs).sum().backward()
     assert {packet_of(node) for graph in graphs for node in graph.nodes} & SUMS
     torch.testing.assert_close(ours.grad, theirs.grad)
+
+
+def test_a_cpu_adds(split: Split) -> None:
+    compiled, graphs = split(rolled)
+    compiled(torch.randn(5, 9, requires_grad=True)).sum().backward()
+    assert {packet_of(node) for graph in graphs for node in graph.nodes} & SUMS
 
 
 def test_runs_are_the_elements_of_each_place() -> None:
