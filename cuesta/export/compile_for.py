@@ -12,6 +12,7 @@ GPU. From there they are compiled as by `torch.compile(model, backend="cuesta")`
 from __future__ import annotations
 
 import copy
+import functools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from cuesta.cache import open_cache
 from cuesta.collector import held_back
 from cuesta.errors import Unsupported
-from cuesta.frontend.capture.aot import aot_backend
+from cuesta.frontend.capture.aot import aot_backend, partition
 from cuesta.frontend.capture.donation import donated_arguments
 from cuesta.frontend.decompositions.table import decompositions
 from cuesta.frontend.devices import place_graph
@@ -177,8 +178,9 @@ def trace(model: Callable[..., Any], inputs: Any, target: Target, *, training: b
         return collect
 
     def backend(graph: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
-        DYNAMO.run(graph, Options(target=target))
-        compiler = aot_backend(collector, decompositions())
+        options = Options(target=target)
+        DYNAMO.run(graph, options)
+        compiler = aot_backend(collector, decompositions(), functools.partial(partition, options=options))
         # An attention that no kernel of the target computes whole must not become a call of the CPU's attention kernel.
         with sdpa_kernel(SDPBackend.MATH):
             return compiler(graph, example_inputs)

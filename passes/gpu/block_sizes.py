@@ -67,8 +67,10 @@ def choose(
     blocks = dict.fromkeys(range(len(sizes)), 1)
     covers = [power_at_least(max(n, least.get(c, 1))) for c, n in enumerate(sizes)]
 
-    def at_once() -> int:
-        return max(math.prod(blocks[c] for c in space) for space in spaces)
+    def at_once(of: int | None = None) -> int:
+        """Most elements that one generic holds at once, of those that walk class `of` if it is given."""
+        walked = [space for space in spaces if of is None or of in space]
+        return max((math.prod(blocks[c] for c in space) for space in walked), default=1)
 
     whole = [c for c in range(len(sizes)) if c not in parallel]
     for c in whole:
@@ -81,7 +83,8 @@ def choose(
         loops.append(max((c for c in whole if c not in loops), key=lambda c: (blocks[c], c)))
         blocks[loops[-1]] = 1
     for c in sorted(loops, key=lambda c: (c not in fastest, -c)):
-        room = max(power_at_most(AT_A_TIME // at_once()), 1)
+        # Loops that no generic walks together run one after the other: the block of one leaves room for another's.
+        room = max(power_at_most(AT_A_TIME // at_once(c)), 1)
         blocks[c] = min(room, covers[c])
     # What is left of the block goes to the parallel classes, the fastest first.
     limit = _parallel_limit(max(math.prod(sizes[c] for c in space) for space in spaces))
