@@ -201,7 +201,7 @@ _GPU_KERNELS = (
 )
 
 # Block sizes are chosen while kernels are still generics, where the classes of their loops can be told apart.
-_BLOCKS = ("choose-blocks",)
+_BLOCKS = ("join-classes", "choose-blocks")
 
 # Each kernel becomes a Triton function. lowering/tt_to_binary makes machine code of it, outside MLIR.
 _TT = ("linalg-to-tt",)

@@ -89,7 +89,9 @@ def _constants(gm: GraphModule) -> dict[Node, frozenset[Node]]:
 
 def _is_held(value: Tensor) -> bool:
     """Whether the graph may hold a value of these sizes."""
-    return all(isinstance(n, int) for n in value.shape) and value.untyped_storage().nbytes() <= 8 * _LARGEST
+    if value.layout != torch.strided or not all(isinstance(n, int) for n in value.shape):
+        return False
+    return value.untyped_storage().nbytes() <= 8 * _LARGEST
 
 
 def _leaves(node: Node, sources: dict[Node, Any]) -> bool:

@@ -306,11 +306,15 @@ def _along(write: NodeWriter, values: Node, dim: int, runs: Runs) -> Node:
     all."""
     shape, device = values.meta["val"].shape, values.meta["val"].device
 
-    def placed(table: Tensor) -> Node:
-        # `dim` back in its place, and the elements of a run last
-        return write.call(aten.unsqueeze.default, write.constant(table.movedim(-1, dim), device), -1)
+    places = [runs.count.shape[-1] if d == dim else n for d, n in enumerate(shape)]
 
+    def placed(table: Tensor) -> Node:
+        # All of the result's dims: what is computed from the table joins a kernel that walks them.
+        return write.call(aten.expand.default, write.constant(table.movedim(-1, dim), device), places)
+
+    # The elements of a run are the first dim: the others lie in memory as they do in the result.
     own = write.call(aten.arange.default, runs.longest, device=device)
+    own = write.call(aten.reshape.default, own, [runs.longest, *[1] * len(shape)])
     at = write.call(aten.add.Tensor, placed(runs.first), own)
     at = write.call(aten.clamp.default, at, None, runs.line - 1)
     indices = []
@@ -319,13 +323,12 @@ def _along(write: NodeWriter, values: Node, dim: int, runs: Runs) -> Node:
             indices.append(at)
         else:
             line = write.call(aten.arange.default, size, device=device)
-            behind = [size, *[1] * (len(shape) - d)]
-            indices.append(write.call(aten.reshape.default, line, behind))
+            indices.append(write.call(aten.reshape.default, line, [size, *[1] * (len(shape) - d - 1)]))
     read = write.call(aten._unsafe_index.Tensor, values, indices)
     if runs.is_ragged:
         inside = write.call(aten.lt.Tensor, own, placed(runs.count))
         read = write.call(aten.where.ScalarOther, inside, read, 0)
-    return write.call(aten.sum.dim_IntList, read, [-1])
+    return write.call(aten.sum.dim_IntList, read, [0])
 
 
 # -- operands -----------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import torch
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
-from cuesta.torch_private.fake_tensors import FakeTensorMode, detect_fake_mode, unset_fake_temporarily
+from cuesta.torch_private.fake_tensors import FakeTensor, FakeTensorMode, detect_fake_mode, unset_fake_temporarily
 
 
 class NodeWriter:
@@ -29,12 +29,18 @@ class NodeWriter:
         return node
 
     def constant(self, value: torch.Tensor, device: torch.device) -> Node:
-        """A tensor that the graph holds, on `device`."""
-        with unset_fake_temporarily():
-            held = value.to(device).contiguous()
+        """A tensor that the graph holds, on `device`: a fake one, without its numbers, if this machine has no such
+        device and kernels are made for another machine."""
+        if device.type == "cpu" or torch.get_device_module(device).is_available():
+            with unset_fake_temporarily():
+                held = value.to(device).contiguous()
+        else:
+            with self._mode:
+                held = torch.empty(value.shape, dtype=value.dtype, device=device)
         while hasattr(self._gm, name := f"constant_{self._topic}_{self._held}"):
             self._held += 1
         self._gm.register_buffer(name, held, persistent=False)
         node = self._gm.graph.get_attr(name)
-        node.meta["val"] = self._mode.from_tensor(held, static_shapes=True)
+        is_fake = isinstance(held, FakeTensor)
+        node.meta["val"] = held if is_fake else self._mode.from_tensor(held, static_shapes=True)
         return node

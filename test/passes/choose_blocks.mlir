@@ -35,6 +35,25 @@ module {
       return %s : tensor<3072xf32>
     }
 
+    // Two loops that no op walks together: the part that one takes at a time leaves the other its own.
+    // CHECK-LABEL: func.func @one_after_the_other
+    // CHECK-SAME: cuesta.blocks = [1, 4096, 4096], cuesta.loops = [1, 2]
+    func.func @one_after_the_other(%x: tensor<64x20000xf32>, %z: tensor<64x30000xf32>, %sum: tensor<64xf32>, %y: tensor<64x30000xf32>) -> (tensor<64xf32>, tensor<64x30000xf32>) attributes {cuesta.parallel = [0], cuesta.sizes = [64, 20000, 30000]} {
+      %zero = arith.constant 0.0 : f32
+      %f = linalg.fill ins(%zero : f32) outs(%sum : tensor<64xf32>) -> tensor<64xf32>
+      %s = linalg.generic {indexing_maps = [#id, #row], iterator_types = ["parallel", "reduction"]} ins(%x : tensor<64x20000xf32>) outs(%f : tensor<64xf32>) attrs = {cuesta.classes = [0, 1]} {
+      ^bb0(%a: f32, %o: f32):
+        %r = arith.addf %o, %a : f32
+        linalg.yield %r : f32
+      } -> tensor<64xf32>
+      %d = linalg.generic {indexing_maps = [#id, #row, #id], iterator_types = ["parallel", "parallel"]} ins(%z, %s : tensor<64x30000xf32>, tensor<64xf32>) outs(%y : tensor<64x30000xf32>) attrs = {cuesta.classes = [0, 2]} {
+      ^bb0(%a: f32, %b: f32, %o: f32):
+        %r = arith.divf %a, %b : f32
+        linalg.yield %r : f32
+      } -> tensor<64x30000xf32>
+      return %s, %d : tensor<64xf32>, tensor<64x30000xf32>
+    }
+
     // Rows that do not: a loop over parts of one.
     // CHECK-LABEL: func.func @long_rows
     // CHECK-SAME: cuesta.blocks = [1, 4096], cuesta.loops = [1]

@@ -146,7 +146,7 @@ func.func @graph(%x: tensor<20000x4x9000xf32> {cuesta.strides = [36000, 9000, 1]
 // CHECK: %[[SUM:.*]] = "tt.expand_dims"(%{{.*}}) {axis = 1 : i32} : (tensor<1x1xf32>) -> tensor<1x1x1xf32>
 // CHECK: scf.for
 // CHECK: %[[SCALAR:.*]] = "tt.unsplat"(%[[SUM]]) : (tensor<1x1x1xf32>) -> f32
-// CHECK: %[[BLOCK:.*]] = "tt.splat"(%[[SCALAR]]) : (f32) -> tensor<4x1x512xf32>
+// CHECK: %[[BLOCK:.*]] = "tt.splat"(%[[SCALAR]]) : (f32) -> tensor<4x1x1024xf32>
 // CHECK: arith.subf %{{.*}}, %[[BLOCK]]
 func.func @graph(%x: tensor<4x128x16384xf32> {cuesta.strides = [2097152, 16384, 1]}, %m: tensor<128x8xf32> {cuesta.strides = [8, 1]}) -> (tensor<4x128x16384xf32> {cuesta.strides = [2097152, 16384, 1]}, tensor<128xf32> {cuesta.strides = [1]}) {
   %0 = "cuesta.sum"(%m) {dims = [1], keepdim = 1} : (tensor<128x8xf32>) -> tensor<128x1xf32>
