@@ -38,6 +38,11 @@ _MOST_READS = 16
 _LARGEST = 1 << 20
 #: Ops that are computed of what was read, instead of before.
 _POINTWISE = frozenset({aten.mul, aten.add, aten.sub, aten.neg, torch.ops.prims.convert_element_type})
+_CONVERT = torch.ops.prims.convert_element_type.default
+#: Types whose sums are wider.
+_WIDE = {torch.bfloat16: torch.float32, torch.float16: torch.float32}
+#: The most elements that are added one after the other.
+_ONE_BY_ONE = 16
 _ZEROS = frozenset({aten.zeros, aten.new_zeros, aten.zeros_like})
 _FILLED = {aten.full: 1, aten.new_full: 2, aten.full_like: 1}
 
@@ -295,7 +300,7 @@ def _scatter_add(write: NodeWriter, node: Node) -> Node | None:
     runs = runs_of(positions.movedim(dim, -1), sizes[dim])
     if runs is None or runs.count.numel() > _LARGEST:
         return None
-    if runs.longest * sizes[dim] > _MOST_READS * max(sizes[dim], taken[dim]):
+    if runs.longest > _ONE_BY_ONE or runs.longest * sizes[dim] > _MOST_READS * max(sizes[dim], taken[dim]):
         return None
     total = _along(write, values, dim, runs)
     return total if _is_zeros(x) else write.call(aten.add.Tensor, x, total)
@@ -312,23 +317,30 @@ def _along(write: NodeWriter, values: Node, dim: int, runs: Runs) -> Node:
         # All of the result's dims: what is computed from the table joins a kernel that walks them.
         return write.call(aten.expand.default, write.constant(table.movedim(-1, dim), device), places)
 
-    # The elements of a run are the first dim: the others lie in memory as they do in the result.
-    own = write.call(aten.arange.default, runs.longest, device=device)
-    own = write.call(aten.reshape.default, own, [runs.longest, *[1] * len(shape)])
-    at = write.call(aten.add.Tensor, placed(runs.first), own)
-    at = write.call(aten.clamp.default, at, None, runs.line - 1)
-    indices = []
-    for d, size in enumerate(shape):
-        if d == dim:
-            indices.append(at)
-        else:
-            line = write.call(aten.arange.default, size, device=device)
-            indices.append(write.call(aten.reshape.default, line, [size, *[1] * (len(shape) - d - 1)]))
-    read = write.call(aten._unsafe_index.Tensor, values, indices)
-    if runs.is_ragged:
-        inside = write.call(aten.lt.Tensor, own, placed(runs.count))
-        read = write.call(aten.where.ScalarOther, inside, read, 0)
-    return write.call(aten.sum.dim_IntList, read, [0])
+    first, count = placed(runs.first), placed(runs.count) if runs.is_ragged else None
+    lines = [_line(write, n, len(shape) - d - 1, device) for d, n in enumerate(shape)]
+
+    def element(number: int) -> Node:
+        """The elements of all runs that have this number in their run, widened."""
+        at = write.call(aten.add.Tensor, first, number) if number else first
+        if number:
+            at = write.call(aten.clamp.default, at, None, runs.line - 1)
+        read = write.call(aten._unsafe_index.Tensor, values, [at if d == dim else line for d, line in enumerate(lines)])
+        if count is not None:
+            read = write.call(aten.where.ScalarOther, write.call(aten.gt.Scalar, count, number), read, 0)
+        return write.call(_CONVERT, read, _WIDE.get(read.meta["val"].dtype, read.meta["val"].dtype))
+
+    # One after the other: a dim of elements would be padded to a power of two, and its sums cross threads.
+    total = element(0)
+    for number in range(1, runs.longest):
+        total = write.call(aten.add.Tensor, total, element(number))
+    return write.call(_CONVERT, total, values.meta["val"].dtype)
+
+
+def _line(write: NodeWriter, size: int, behind: int, device: torch.device) -> Node:
+    """The positions along a dim that is read in order, with `behind` dims of size 1 behind it."""
+    line = write.call(aten.arange.default, size, device=device)
+    return write.call(aten.reshape.default, line, [size, *[1] * behind])
 
 
 # -- operands -----------------------------------------------------------------------------------
