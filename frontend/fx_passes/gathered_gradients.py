@@ -41,8 +41,9 @@ _POINTWISE = frozenset({aten.mul, aten.add, aten.sub, aten.neg, torch.ops.prims.
 _CONVERT = torch.ops.prims.convert_element_type.default
 #: Types whose sums are wider.
 _WIDE = {torch.bfloat16: torch.float32, torch.float16: torch.float32}
-#: The most elements that are added one after the other.
-_ONE_BY_ONE = 16
+#: The most elements that are added one after the other. With six, on an H100, a kernel took 0.28 to 0.47 ms where
+#: ATen's atomics took 0.30 (96x512x512, bf16).
+_ONE_BY_ONE = 4
 _ZEROS = frozenset({aten.zeros, aten.new_zeros, aten.zeros_like})
 _FILLED = {aten.full: 1, aten.new_full: 2, aten.full_like: 1}
 

@@ -41,6 +41,7 @@ from cuesta.torch_private.aot_autograd import (
     should_use_local_autograd_cache,
 )
 from cuesta.torch_private.configs import bundled_cache, repro_after
+from cuesta.torch_private.fake_tensors import unset_fake_temporarily
 from cuesta.torch_private.inductor import OutputCode
 from cuesta.torch_private.unread_logs import graphs_are_wanted
 
@@ -92,8 +93,10 @@ class KeptProgram:
     key: str
     #: the code, where torch is to keep it
     artefact: bytes | None
-    #: the tensors that the graph module held
+    #: the tensors that the graph module held, on the CPU, and their devices. Torch pickles a program while fake tensors
+    #: are made, where no tensor can be copied from a GPU.
     constants: list[torch.Tensor]
+    devices: list[str]
     tensors_only: bool
 
     def load(self) -> Boxed:
@@ -112,9 +115,9 @@ class KeptProgram:
         compile_report.add(report)
         tell_report(report)
         run = profiled(executable, report, executable.metadata["steps"])
-        return bind_values(
-            run, Convention.from_dict(artefact.metadata["convention"]), self.constants, self.tensors_only
-        )
+        with unset_fake_temporarily():
+            constants = [value.to(device) for value, device in zip(self.constants, self.devices, strict=True)]
+        return bind_values(run, Convention.from_dict(artefact.metadata["convention"]), constants, self.tensors_only)
 
     def _code(self) -> bytes:
         if self.artefact is not None:
@@ -192,9 +195,11 @@ def remember(
     boxed: Boxed, kind: str, made: MadeProgram, gm: torch.fx.GraphModule, options: Options, keeping: Keeping
 ) -> None:
     """Attaches the pickled form of a program to its boxed callable."""
-    constants = [attribute(gm, name) for name in made.convention.constants]
+    held = [attribute(gm, name) for name in made.convention.constants]
+    with unset_fake_temporarily():
+        constants, devices = [value.to("cpu") for value in held], [str(value.device) for value in held]
     code = made.artefact().to_bytes() if keeping is Keeping.CODE else None
-    kept = KeptProgram(kind, options.cache_root, made.key, code, constants, takes_tensors_only(gm))
+    kept = KeptProgram(kind, options.cache_root, made.key, code, constants, devices, takes_tensors_only(gm))
     setattr(boxed, _KEPT, kept)
 
 
