@@ -60,7 +60,6 @@ def hold_positions(gm: GraphModule) -> None:
             continue
         with gm.graph.inserting_before(node):
             constant = write.constant(value, node.meta["val"].device)
-        constant.meta["val"] = node.meta["val"]
         node.replace_all_uses_with(constant)
     gm.graph.eliminate_dead_code()
     gm.recompile()

@@ -17,7 +17,7 @@ class NodeWriter:
     def __init__(self, gm: GraphModule, topic: str) -> None:
         self._gm, self._topic = gm, topic
         self._mode = detect_fake_mode([node.meta.get("val") for node in gm.graph.nodes]) or FakeTensorMode()
-        self._held = 0
+        self._held: list[tuple[torch.Tensor, torch.device, Node]] = []
 
     def call(self, target: Any, *args: Any, **kwargs: Any) -> Node:
         """A call of an op."""
@@ -30,17 +30,23 @@ class NodeWriter:
 
     def constant(self, value: torch.Tensor, device: torch.device) -> Node:
         """A tensor that the graph holds, on `device`: a fake one, without its numbers, if this machine has no such
-        device and kernels are made for another machine."""
+        device and kernels are made for another machine. Equal tensors are one: the graph inserts nodes in its order."""
+        with unset_fake_temporarily():
+            for other, place, node in self._held:
+                if place == device and other.dtype == value.dtype and torch.equal(other, value):
+                    return node
         if device.type == "cpu" or torch.get_device_module(device).is_available():
             with unset_fake_temporarily():
                 held = value.to(device).contiguous()
         else:
             with self._mode:
                 held = torch.empty(value.shape, dtype=value.dtype, device=device)
-        while hasattr(self._gm, name := f"constant_{self._topic}_{self._held}"):
-            self._held += 1
+        number = len(self._held)
+        while hasattr(self._gm, name := f"constant_{self._topic}_{number}"):
+            number += 1
         self._gm.register_buffer(name, held, persistent=False)
         node = self._gm.graph.get_attr(name)
         is_fake = isinstance(held, FakeTensor)
         node.meta["val"] = held if is_fake else self._mode.from_tensor(held, static_shapes=True)
+        self._held.append((value, device, node))
         return node

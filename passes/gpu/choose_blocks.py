@@ -18,7 +18,7 @@ number that divides it in every launch that runs the version.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cuesta._mlir import func, ir
@@ -39,6 +39,7 @@ from cuesta.dialects.kernel_fields import (
 )
 from cuesta.dialects.kernel_module import (
     argument_shapes,
+    body_ops,
     is_computed_with,
     kernel_modules,
     operand_classes,
@@ -47,7 +48,8 @@ from cuesta.dialects.kernel_module import (
 from cuesta.dialects.kernel_scatter import is_scatter
 from cuesta.dialects.named_linalg import is_fill, is_generic
 from cuesta.dialects.product import tile_of
-from cuesta.dialects.upstream_fields import ITERATOR_TYPES, REDUCTION
+from cuesta.dialects.types import shape_of
+from cuesta.dialects.upstream_fields import INDEX_DIM, ITERATOR_TYPES, REDUCTION
 from cuesta.errors import Unsupported
 from cuesta.passes.analysis.launches import Launch, common_divisor, is_wide, largest, launches_of
 from cuesta.passes.gpu.block_sizes import SQUARE, Blocks, choose, fastest_classes, product_blocks, window_blocks
@@ -74,6 +76,8 @@ _SHIFTS, _SHORTEST = (-1, -2, -3, 1, 2), 32
 #: Least elements of a block along a class to reduce whose size differs from call to call: `PART` if the class is
 #: fastest in memory, `ROOM` if no loop can walk the class, so that no call may have more elements.
 PART, ROOM = 128, 2048
+#: Tensors of fewer elements stay in a GPU's caches near the threads.
+_CACHED = 1 << 15
 _NONE: Mapping[int, int] = {}
 _NO_NAMES: Mapping[str, int] = {}
 
@@ -115,6 +119,7 @@ class _Kernel:
             for value, classes in zip(g.operands, operand_classes(g), strict=True)
             if _in_memory(value)
         ]
+        tensors += [classes for g in generics for classes in _read_at_positions(g)]
         sizes = SIZES.of(function)
         parallel = set(PARALLEL.of(function))
         spaces = [CLASSES.of(g) for g in generics]
@@ -316,6 +321,19 @@ def _require_room(function: func.FuncOp, covered: Sequence[tuple[Number, int]]) 
     for size, block in covered:
         if not 0 < hint(size) <= block or size > block or size < 1:
             raise Unsupported(f"kernel @{function.name.value} needs {size} elements in one block of {block}")
+
+
+def _read_at_positions(generic: ir.Operation) -> Iterator[list[int]]:
+    """For each tensor that a generic's body reads at computed positions, while a loop walks its last dim: the generic's
+    classes, that of this loop last, as of a tensor that has all of them as dims. Small tensors stay in a cache."""
+    for op in body_ops(generic):
+        if op.name != "tensor.extract" or math.prod(map(hint, shape_of(op.operands[0]))) < _CACHED:
+            continue
+        last = list(op.operands)[-1].owner
+        if not isinstance(last, ir.Block) and last.name == "linalg.index":
+            classes = CLASSES.of(generic)
+            walked = classes[INDEX_DIM.of(last)]
+            yield [*(c for c in classes if c != walked), walked]
 
 
 def _in_memory(value: ir.Value) -> bool:

@@ -54,6 +54,18 @@ def test_a_position_outside_is_still_refused(at: int) -> None:
         torch.compile(read, backend="cuesta")(torch.randn(9))
 
 
+def test_equal_positions_are_held_once(split: Split) -> None:
+    def twice(x: Tensor) -> Tensor:
+        first = x.sin()[torch.arange(8) * 3 % 8]
+        return first.cos()[(torch.arange(8) * 3).remainder(8)]
+
+    x = torch.randn(8, 4, requires_grad=True)
+    compiled, graphs = split(twice)
+    result = compiled(x)
+    torch.testing.assert_close(result, twice(x))
+    assert len({node.target for node in graphs[0].find_nodes(op="get_attr")}) == 1
+
+
 def test_sizes_that_vary_are_computed_at_run_time() -> None:
     def resized(x: Tensor) -> Tensor:
         return F.interpolate(x, scale_factor=2.0, mode="bilinear")

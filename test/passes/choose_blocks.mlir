@@ -54,6 +54,20 @@ module {
       return %s, %d : tensor<64xf32>, tensor<64x30000xf32>
     }
 
+    // Read at computed rows, along columns that lie side by side, and written along rows: a block of both.
+    // CHECK-LABEL: func.func @read_at_positions
+    // CHECK-SAME: cuesta.blocks = [32, 32]
+    func.func @read_at_positions(%x: tensor<520x384xf32>, %at: tensor<512xi64>, %y: tensor<384x512xf32>) -> tensor<384x512xf32> attributes {cuesta.parallel = [0, 1], cuesta.sizes = [384, 512]} {
+      %0 = linalg.generic {indexing_maps = [#col, #id], iterator_types = ["parallel", "parallel"]} ins(%at : tensor<512xi64>) outs(%y : tensor<384x512xf32>) attrs = {cuesta.classes = [0, 1]} {
+      ^bb0(%i: i64, %o: f32):
+        %row = arith.index_cast %i : i64 to index
+        %column = linalg.index 0 : index
+        %r = tensor.extract %x[%row, %column] : tensor<520x384xf32>
+        linalg.yield %r : f32
+      } -> tensor<384x512xf32>
+      return %0 : tensor<384x512xf32>
+    }
+
     // Rows that do not: a loop over parts of one.
     // CHECK-LABEL: func.func @long_rows
     // CHECK-SAME: cuesta.blocks = [1, 4096], cuesta.loops = [1]
