@@ -13,6 +13,7 @@ from cuesta.frontend.capture.streams import unwrap_waits
 from cuesta.frontend.fx_passes.byte_images import keep_byte_images_whole
 from cuesta.frontend.fx_passes.common_subexpressions import merge_equal_nodes
 from cuesta.frontend.fx_passes.constant_positions import hold_positions
+from cuesta.frontend.fx_passes.constant_scalars import hold_scalars
 from cuesta.frontend.fx_passes.forced_aten_calls import mark_calls
 from cuesta.frontend.fx_passes.fx_pipeline import FxPass, FxStage, TrainingStep
 from cuesta.frontend.fx_passes.gathered_gradients import gather_gradients
@@ -88,6 +89,7 @@ ATEN: FxStage[GraphModule] = FxStage(
         FxPass("mark-calls", mark_calls),
         # Graphs without gradients, and those whose sizes are known only now.
         FxPass("hold-known-positions", lambda gm, _: hold_positions(gm)),
+        FxPass("hold-scalars", lambda gm, _: hold_scalars(gm)),
     ),
 )
 

@@ -40,7 +40,7 @@ _UNWRITTEN = frozenset({aten.empty, aten.empty_strided, aten.empty_permuted})
 
 def hold_positions(gm: GraphModule) -> None:
     """Replaces positions that depend on no input, and what shares their arithmetic, by tensors that the graph holds."""
-    sources = _constants(gm)
+    sources = constants_of(gm)
     positions = {base for node in gm.graph.nodes for base in map(_viewed, _positions(node)) if sources.get(base)}
     if not positions:
         return
@@ -65,7 +65,7 @@ def hold_positions(gm: GraphModule) -> None:
     gm.recompile()
 
 
-def _constants(gm: GraphModule) -> dict[Node, frozenset[Node]]:
+def constants_of(gm: GraphModule) -> dict[Node, frozenset[Node]]:
     """The nodes that depend on no input → those among the nodes that compute them, themselves included, that are more
     than one number or one `arange`."""
     found: dict[Node, frozenset[Node]] = {}
