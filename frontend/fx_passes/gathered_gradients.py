@@ -8,8 +8,8 @@ Such sums are the gradients of reads at the same positions: of resized images, o
 scores by distance. While compiling, the positions are known, and so is which elements each place of the result adds up.
 The elements of a place have to be neighbours: `first` is where they begin, and L is the largest number of them.
 
-Gradients are computed from what is read rather than read in memory. A resized image's gradient at four corners is one
-kernel, which reads %g alone.
+Gradients are computed from what is read rather than read in memory. The kernels of a resized image's gradient at four
+corners read %g alone.
 """
 
 from __future__ import annotations
