@@ -4,9 +4,10 @@
     %w = sub(mul(arange(512), 0.25), %i)            →    held: %w
     index(%x, [%i]), mul(…, %w)                          index(%x, [%i]), mul(…, %w)
 
-What else is computed from the same numbers, such as the weights of a resized image's corners, is computed with them. A
-kernel may round a multiplication and an addition once instead of twice, and where a position is the whole part of such
-a sum, its weight has to be the rest of the same sum.
+Other values that are computed from the same numbers are held as well, such as the weights of a resized image's corners.
+There a position is the whole part of a product or a sum, and the weight is the rest of it. A kernel may round a
+multiplication and an addition once instead of twice. So the weight of one arithmetic may not fit the position of the
+other.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
 
-from cuesta.frontend.constant_nodes import NotConstant
-from cuesta.frontend.constant_values import evaluate, is_held_constant
+from cuesta.frontend.constant_values import is_held_constant
 from cuesta.frontend.fx_nodes import makes, packet_of
 from cuesta.frontend.fx_passes.node_writer import NodeWriter
+from cuesta.frontend.python_steps import is_view
 from cuesta.torch_private.ops import OpOverload, schema_of
 
 aten = torch.ops.aten
@@ -33,8 +34,7 @@ _POSITIONS = {
     **dict.fromkeys((aten.index, aten._unsafe_index, aten.index_put, aten._unsafe_index_put, aten.embedding), 1),
     **dict.fromkeys((aten.gather, aten.scatter_add, aten.index_select, aten.index_add, aten.scatter), 2),
 }
-#: Ops whose results are views of their operand; what they view is computed once.
-_VIEWS = frozenset({aten.expand, aten.unsqueeze, aten.squeeze, aten.view, aten.reshape, aten.permute, aten.alias})
+#: Ops whose results have no values yet.
 _UNWRITTEN = frozenset({aten.empty, aten.empty_strided, aten.empty_permuted})
 
 
@@ -45,22 +45,14 @@ def hold_positions(gm: GraphModule) -> None:
     if not positions:
         return
     shared = {source for base in positions for source in sources[base]}
-    held = [
-        node
-        for node, own in sources.items()
-        if own
-        and node.op != "get_attr"
-        and (node in positions or (not shared.isdisjoint(own) and _leaves(node, sources)))
-    ]
+    computed = [node for node in sources if node.op != "get_attr" and not shared.isdisjoint(sources[node])]
     write = NodeWriter(gm, "positions")
-    for node in held:
-        try:
-            value = evaluate(node, node)
-        except NotConstant:
+    for node in computed:
+        if node not in positions and not _leaves(node, sources):
             continue
-        with gm.graph.inserting_before(node):
-            constant = write.constant(value, node.meta["val"].device)
-        node.replace_all_uses_with(constant)
+        constant = write.evaluated(node, node.meta["val"].device)
+        if constant is not None:
+            node.replace_all_uses_with(constant)
     gm.graph.eliminate_dead_code()
     gm.recompile()
 
@@ -81,7 +73,7 @@ def constants_of(gm: GraphModule) -> dict[Node, frozenset[Node]]:
             if packet_of(node) not in _UNWRITTEN and not node.all_input_nodes:
                 found[node] = frozenset()
         elif all(n in found for n in node.all_input_nodes):
-            own = frozenset[Node]() if packet_of(node) in _VIEWS else frozenset({node})
+            own = frozenset[Node]() if is_view(node) else frozenset({node})
             found[node] = own.union(*(found[n] for n in node.all_input_nodes))
     return found
 
@@ -95,16 +87,18 @@ def _is_held(value: Tensor) -> bool:
 
 def _leaves(node: Node, sources: dict[Node, Any]) -> bool:
     """Whether nodes that depend on an input read `node`."""
-    return packet_of(node) not in _VIEWS and any(_is_read(user, sources) for user in node.users)
+    return not is_view(node) and any(_is_read(user, sources) for user in node.users)
 
 
 def _is_read(user: Node, sources: dict[Node, Any]) -> bool:
-    if user in sources and packet_of(user) in _VIEWS:
+    """Whether `user` depends on an input, or is a view that such a node reads."""
+    if user in sources and is_view(user):
         return any(_is_read(n, sources) for n in user.users)
     return user not in sources
 
 
 def _positions(node: Node) -> Iterator[Node]:
+    """The positions that `node` reads or writes at."""
     at = _POSITIONS.get(packet_of(node))
     if at is None:
         return
@@ -115,6 +109,7 @@ def _positions(node: Node) -> Iterator[Node]:
 
 
 def _viewed(node: Node) -> Node:
-    while packet_of(node) in _VIEWS and isinstance(node.args[0], Node):
-        node = node.args[0]
+    """What `node` is a view of, or the node itself."""
+    while is_view(node):
+        node = node.args[0]  # type: ignore[assignment]
     return node

@@ -3,8 +3,8 @@
     %s = sqrt(full([], 64.0))      on the CPU          held: %s      on the GPU
     %d = div(%x, %s)               on a GPU       →    %d = div(%x, %s)
 
-A model that writes `torch.sqrt(torch.tensor(64.0))` has its numbers on the CPU. Each call would compute them there and
-copy them, and a CUDA graph cannot be recorded of a program with tensors on the CPU.
+A model that writes `torch.sqrt(torch.tensor(64.0))` has this number on the CPU. Each call of the program would compute
+the number there and copy it to the GPU, and a program with tensors on the CPU cannot be recorded as a CUDA graph.
 """
 
 from __future__ import annotations
@@ -15,34 +15,30 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
 
-from cuesta.frontend.constant_nodes import NotConstant
-from cuesta.frontend.constant_values import evaluate
 from cuesta.frontend.fx_passes.constant_positions import constants_of
 from cuesta.frontend.fx_passes.node_writer import NodeWriter
 
 
 def hold_scalars(gm: GraphModule) -> None:
     """Replaces numbers on the CPU that depend on no input, where pointwise ops on another device read them."""
-    constants = constants_of(gm)
-    readers = {node: [u for u in node.users if u not in constants and _is_elsewhere(u)] for node in constants}
-    found = {node: users for node, users in readers.items() if users and _is_number(node)}
-    if not found:
+    numbers = [node for node in gm.graph.nodes if _is_number(node)]
+    if not numbers:
         return
-    write = NodeWriter(gm, "numbers")
-    for node, users in found.items():
-        try:
-            value = evaluate(node, node)
-        except NotConstant:
+    constants, write = constants_of(gm), NodeWriter(gm, "numbers")
+    for node in numbers:
+        readers = [user for user in node.users if user not in constants and _is_elsewhere(user)]
+        if node not in constants or not readers:
             continue
-        with gm.graph.inserting_before(node):
-            constant = write.constant(value, users[0].meta["val"].device)
-        for user in users:
-            user.replace_input_with(node, constant)
+        constant = write.evaluated(node, readers[0].meta["val"].device)
+        if constant is not None:
+            for reader in readers:
+                reader.replace_input_with(node, constant)
     gm.graph.eliminate_dead_code()
     gm.recompile()
 
 
 def _is_number(node: Node) -> bool:
+    """Whether a node's value is a tensor of no dims on the CPU."""
     value: Any = node.meta.get("val")
     return isinstance(value, Tensor) and value.dim() == 0 and value.device.type == "cpu"
 

@@ -6,10 +6,11 @@
 
 Such sums are the gradients of reads at the same positions: of resized images, of embeddings of positions, of attention
 scores by distance. While compiling, the positions are known, and so is which elements each place of the result adds up.
-The elements of a place have to be neighbours: `first` is where they begin, and L is the largest number of them.
+The elements of a place are a run: they have to be neighbours. `first` is where a run begins, and L is the length of the
+longest run. The mask leaves out what is read beyond the end of a shorter run.
 
-Gradients are computed from what is read rather than read in memory. The kernels of a resized image's gradient at four
-corners read %g alone.
+The summed elements are often products of a large tensor, %g, and small weights. The kernel reads both at the positions
+and multiplies what it has read, so that the products are never in memory.
 """
 
 from __future__ import annotations
@@ -32,17 +33,18 @@ from cuesta.torch_private.fake_tensors import unset_fake_temporarily
 
 aten = torch.ops.aten
 
-#: Reading in place of adding may read this many times the elements that are added or made: most are in a cache.
+#: Reads may be this many times as many as the elements that are summed, or as the results if these are more: most reads
+#: find their element in a cache.
 _MOST_READS = 16
 #: The most positions that a table holds.
 _LARGEST = 1 << 20
-#: Ops that are computed of what was read, instead of before.
+#: Ops that make the summed elements, and that the kernel can repeat on what it has read.
 _POINTWISE = frozenset({aten.mul, aten.add, aten.sub, aten.neg, torch.ops.prims.convert_element_type})
 _CONVERT = torch.ops.prims.convert_element_type.default
-#: Types whose sums are wider.
+#: Narrow floats → the type in which they are summed.
 _WIDE = {torch.bfloat16: torch.float32, torch.float16: torch.float32}
-#: The most elements that are added one after the other. With six, on an H100, a kernel took 0.28 to 0.47 ms where
-#: ATen's atomics took 0.30 (96x512x512, bf16).
+#: The longest run whose elements are added one after the other. On an H100 a kernel with runs of six took 0.28 to 0.47
+#: ms where ATen's atomics took 0.30 (96x512x512, bf16).
 _ONE_BY_ONE = 4
 _ZEROS = frozenset({aten.zeros, aten.new_zeros, aten.zeros_like})
 _FILLED = {aten.full: 1, aten.new_full: 2, aten.full_like: 1}
@@ -50,11 +52,12 @@ _FILLED = {aten.full: 1, aten.new_full: 2, aten.full_like: 1}
 
 @dataclass(frozen=True)
 class Runs:
-    """Which elements of a line add up to each place of another: `count` of them from `first` on."""
+    """For each place of a line of results, which elements of a line of values are summed there: `count` elements from
+    `first` on."""
 
     first: Tensor
     count: Tensor
-    #: the number of elements of the line
+    #: the number of elements of the line of values
     line: int
 
     @property
@@ -63,7 +66,7 @@ class Runs:
 
     @property
     def reads(self) -> int:
-        """How many elements are read if each place reads as many."""
+        """How many elements are read if each place reads as many as the longest run has."""
         return self.count.numel() * self.longest
 
     @property
@@ -72,8 +75,8 @@ class Runs:
 
 
 def runs_of(positions: Tensor, places: int) -> Runs | None:
-    """The runs of lines along the last dim of `positions`: of each place, the elements with its number. None where a
-    position is no place, or where the elements of a place are no neighbours."""
+    """The runs of lines along the last dim of `positions`: the elements of a place are those whose position is the
+    place's number. None where a position is outside of the places, or the elements of a place are no neighbours."""
     positions = torch.where(positions < 0, positions + places, positions)
     line = positions.shape[-1]
     if not positions.numel() or not bool(((positions >= 0) & (positions < places)).all()):
@@ -89,18 +92,19 @@ def runs_of(positions: Tensor, places: int) -> Runs | None:
 
 
 def gather_gradients(gm: GraphModule, target: Target | None = None) -> None:
-    """Rewrites the sums of a joint graph that have constant positions, where that pays on the target; None stands for
-    the device of the tensors."""
+    """Rewrites the sums of a joint graph that have constant positions, where that pays on the target. Without a target,
+    the device of the tensors decides."""
     sums = [node for node in gm.graph.nodes if packet_of(node) in _SUMS and _pays(node, target)]
+    if not sums:
+        return
     write = NodeWriter(gm, "runs")
     for node in sums:
         with gm.graph.inserting_before(node), unset_fake_temporarily():
             total = _SUMS[packet_of(node)](write, node)
         if total is not None:
             node.replace_all_uses_with(total)
-    if sums:
-        gm.graph.eliminate_dead_code()
-        gm.recompile()
+    gm.graph.eliminate_dead_code()
+    gm.recompile()
 
 
 def _pays(node: Node, target: Target | None) -> bool:
@@ -174,12 +178,12 @@ def _summed(
         total = write.call(aten.where.ScalarOther, reader.inside(rest), total, 0)
     if summed := [at + d for d in reader.long_axes]:
         total = write.call(aten.sum.dim_IntList, total, summed)
-    return total if x is None or _is_zeros(x) else write.call(aten.add.Tensor, x, total)
+    return total if x is None else _added(write, x, total)
 
 
 class _Reader:
-    """Reads values at runs. Along `frame`, each run of more than one element has a dim of places and one of elements,
-    the others a dim of places."""
+    """Reads values at runs. What is read has the dims of `frame` where the values have their lines: for each `Runs` a
+    dim of places, and behind it a dim of elements if the longest run has more than one."""
 
     def __init__(self, write: NodeWriter, values: Node, at: int, axes: Sequence[int], runs: Sequence[Runs]) -> None:
         self.write, self.shape, self.at, self.axes, self.runs = write, values.meta["val"].shape, at, axes, runs
@@ -187,7 +191,6 @@ class _Reader:
         for n, r in enumerate(runs):
             self.frame += [(n, False), (n, True)] if r.longest > 1 else [(n, False)]
         self.root = _root(values)
-        self._positions: dict[int, Node] = {}
 
     @property
     def long_axes(self) -> list[int]:
@@ -218,40 +221,27 @@ class _Reader:
         """`value`, broadcast to the frame, with size 1 where it has size 1 along a run."""
         shape = [*value.meta["val"].shape]
         shape = [1] * (len(self.shape) - len(shape)) + shape
-        if len(shape) != len(value.meta["val"].shape):
-            value = self.write.call(aten.reshape.default, value, shape)
-        chosen = {n: self.at + axis for n, axis in enumerate(self.axes) if shape[self.at + axis] > 1}
-        if len(chosen) == len(self.runs):
-            indices: list[Node | None] = [None for _ in range(self.at + len(self.runs))]
-            for n, dim in chosen.items():
-                indices[dim] = self._framed(n, self._positions_of(n))
-            return self.write.call(aten._unsafe_index.Tensor, value, indices)
-        for n, dim in chosen.items():
-            flat = self._positions_of(n)
-            flat = self.write.call(aten.reshape.default, flat, [flat.meta["val"].numel()])
-            value = self.write.call(aten._unsafe_index.Tensor, value, [None] * dim + [flat])
-        places = [*(self._size(n, is_element) if n in chosen else 1 for n, is_element in self.frame)]
-        order = sorted(range(len(self.runs)), key=self.axes.__getitem__)
-        if order != sorted(order) and len(chosen) > 1:
-            value = self._in_order_of_places(value)
-        shape[self.at : self.at + len(self.runs)] = places
-        return self.write.call(aten.reshape.default, value, shape)
+        dims = [self.at + axis for axis in self.axes]
+        if all(shape[dim] == 1 for dim in dims):
+            behind = shape[self.at + len(dims) :]
+            return self.write.call(aten.reshape.default, value, [*shape[: self.at], *[1] * len(self.frame), *behind])
+        value = self.write.call(aten.reshape.default, value, shape)
+        indices: list[Node | None] = [None] * (self.at + len(dims))
+        for n, dim in enumerate(dims):
+            indices[dim] = self._framed(n, self._positions_of(n)) if shape[dim] > 1 else self._start
+        return self.write.call(aten._unsafe_index.Tensor, value, indices)
 
-    def _in_order_of_places(self, value: Node) -> Node:
-        rank = len(self.shape)
-        moved = [*range(self.at), *(self.at + axis for axis in self.axes), *range(self.at + len(self.axes), rank)]
-        return self.write.call(aten.permute.default, value, moved)
+    @property
+    def _start(self) -> Node:
+        """The only position along a dim of size 1."""
+        return self._constant(torch.zeros([1] * len(self.frame), dtype=torch.int64))
 
     def _positions_of(self, n: int) -> Node:
-        """The positions that run n reads: a line for each place if it has more than one element, else one number."""
-        if n not in self._positions:
-            r = self.runs[n]
-            at = (r.first[:, None] + torch.arange(r.longest)).clamp(max=r.line - 1)
-            self._positions[n] = self._constant(at)
-        return self._positions[n]
+        """The positions that run n reads, a line for each place."""
+        r = self.runs[n]
+        return self._constant((r.first[:, None] + torch.arange(r.longest)).clamp(max=r.line - 1))
 
     def _constant(self, table: Tensor) -> Node:
-        table = table[:, 0] if table.shape[1] == 1 else table
         return self.write.constant(table, self.root.meta["val"].device)
 
     def _framed(self, n: int, value: Node, rest: int = 0) -> Node:
@@ -303,15 +293,13 @@ def _scatter_add(write: NodeWriter, node: Node) -> Node | None:
         return None
     if runs.longest > _ONE_BY_ONE or runs.longest * sizes[dim] > _MOST_READS * max(sizes[dim], taken[dim]):
         return None
-    total = _along(write, values, dim, runs)
-    return total if _is_zeros(x) else write.call(aten.add.Tensor, x, total)
+    return _added(write, x, _along(write, values, dim, runs))
 
 
 def _along(write: NodeWriter, values: Node, dim: int, runs: Runs) -> Node:
     """Sums of `values` along `dim`. The runs are in lines along the last dim, one for each of the other dims or for
     all."""
     shape, device = values.meta["val"].shape, values.meta["val"].device
-
     places = [runs.count.shape[-1] if d == dim else n for d, n in enumerate(shape)]
 
     def placed(table: Tensor) -> Node:
@@ -323,9 +311,9 @@ def _along(write: NodeWriter, values: Node, dim: int, runs: Runs) -> Node:
 
     def element(number: int) -> Node:
         """The elements of all runs that have this number in their run, widened."""
-        at = write.call(aten.add.Tensor, first, number) if number else first
+        at = first
         if number:
-            at = write.call(aten.clamp.default, at, None, runs.line - 1)
+            at = write.call(aten.clamp.default, write.call(aten.add.Tensor, first, number), None, runs.line - 1)
         read = write.call(aten._unsafe_index.Tensor, values, [at if d == dim else line for d, line in enumerate(lines)])
         if count is not None:
             read = write.call(aten.where.ScalarOther, write.call(aten.gt.Scalar, count, number), read, 0)
@@ -363,9 +351,11 @@ def _are_numbers(shape: Sequence[Any]) -> bool:
     return all(isinstance(n, int) for n in shape)
 
 
-def _is_zeros(x: Node) -> bool:
+def _added(write: NodeWriter, x: Node, total: Node) -> Node:
+    """x + `total`, without the addition where x is zeros."""
     packet = packet_of(x)
-    return packet in _ZEROS or (packet in _FILLED and bool(x.args[_FILLED[packet]] == 0))
+    is_zeros = packet in _ZEROS or (packet in _FILLED and x.args[_FILLED[packet]] == 0)
+    return total if is_zeros else write.call(aten.add.Tensor, x, total)
 
 
 _SUMS: dict[Any, Any] = {

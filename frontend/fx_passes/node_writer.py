@@ -8,11 +8,13 @@ import torch
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
+from cuesta.frontend.constant_nodes import NotConstant
+from cuesta.frontend.constant_values import evaluate
 from cuesta.torch_private.fake_tensors import FakeTensor, FakeTensorMode, detect_fake_mode, unset_fake_temporarily
 
 
 class NodeWriter:
-    """Adds calls and constants where the graph inserts nodes. The constants are called after `topic`."""
+    """Adds calls and constants where the graph inserts nodes. The names of the constants contain `topic`."""
 
     def __init__(self, gm: GraphModule, topic: str) -> None:
         self._gm, self._topic = gm, topic
@@ -28,9 +30,23 @@ class NodeWriter:
             node.meta["val"] = target(*own_args, **own_kwargs)
         return node
 
+    def evaluated(self, node: Node, device: torch.device) -> Node | None:
+        """What `node` computes as a tensor that the graph holds on `device`, inserted before the node; None if the node
+        depends on an input."""
+        try:
+            value = evaluate(node, node)
+        except NotConstant:
+            return None
+        with self._gm.graph.inserting_before(node):
+            return self.constant(value, device)
+
     def constant(self, value: torch.Tensor, device: torch.device) -> Node:
-        """A tensor that the graph holds, on `device`: a fake one, without its numbers, if this machine has no such
-        device and kernels are made for another machine. Equal tensors are one: the graph inserts nodes in its order."""
+        """A tensor that the graph holds on `device`. If this machine has no such device, kernels are made for another
+        machine, and the tensor is fake.
+
+        Equal tensors are held once. Passes insert nodes in the graph's order, so that the first of equal tensors is
+        before all its users.
+        """
         with unset_fake_temporarily():
             for other, place, node in self._held:
                 if place == device and other.dtype == value.dtype and torch.equal(other, value):

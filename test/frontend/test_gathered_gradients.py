@@ -19,11 +19,10 @@ aten = torch.ops.aten
 SUMS = {aten.index_put, aten._unsafe_index_put, aten.scatter_add, aten.embedding_dense_backward}
 
 
-@pytest.fixture(autouse=True)
-def on_a_gpu(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Has the pass rewrite graphs on the CPU as it does on a GPU; one test wants the CPU's way."""
-    if request.node.name != "test_a_cpu_adds":
-        monkeypatch.setattr(gathered_gradients, "_pays", lambda *_: True)
+@pytest.fixture
+def on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has the pass rewrite graphs on the CPU as it does on a GPU."""
+    monkeypatch.setattr(gathered_gradients, "_pays", lambda *_: True)
 
 
 def resized(size: int | tuple[int, ...], mode: str, **options: bool) -> Program:
@@ -72,6 +71,7 @@ GATHERED: list[tuple[Program, tuple[int, ...]]] = [
 ]
 
 
+@pytest.mark.usefixtures("on_a_gpu")
 @pytest.mark.parametrize(("function", "sizes"), GATHERED)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_sums_become_reads(function: Program, sizes: tuple[int, ...], dtype: torch.dtype, split: Split) -> None:
@@ -108,6 +108,7 @@ def almost_all_at_one(x: Tensor) -> Tensor:
     return x.sin()[:, torch.arange(1000) // 1000]
 
 
+@pytest.mark.usefixtures("on_a_gpu")
 @pytest.mark.parametrize(
     ("function", "sizes"),
     [(by_table, (9, 4)), (at_data, (5, 9)), (far_ones_together, (4, 9, 3)), (almost_all_at_one, (2, 1000))],
