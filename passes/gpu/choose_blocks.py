@@ -48,7 +48,6 @@ from cuesta.dialects.kernel_module import (
 from cuesta.dialects.kernel_scatter import is_scatter
 from cuesta.dialects.named_linalg import is_fill, is_generic
 from cuesta.dialects.product import tile_of
-from cuesta.dialects.types import shape_of
 from cuesta.dialects.upstream_fields import INDEX_DIM, ITERATOR_TYPES, REDUCTION
 from cuesta.errors import Unsupported
 from cuesta.passes.analysis.launches import Launch, common_divisor, is_wide, largest, launches_of
@@ -119,13 +118,14 @@ class _Kernel:
             for value, classes in zip(g.operands, operand_classes(g), strict=True)
             if _in_memory(value)
         ]
-        tensors += [classes for g in generics for classes in _read_at_positions(g)]
+        counts = _elements(function, launches)
+        tensors += [classes for g in generics for classes in _read_at_positions(g, counts)]
         sizes = SIZES.of(function)
         parallel = set(PARALLEL.of(function))
         spaces = [CLASSES.of(g) for g in generics]
         # A symbolic size that is 0 in the traced call is larger in other calls.
-        counts = zip(largest(launches, sizes), sizes, strict=True)
-        about = [_SHORTEST if n == 0 and isinstance(size, Size) else n for n, size in counts]
+        traced = zip(largest(launches, sizes), sizes, strict=True)
+        about = [_SHORTEST if n == 0 and isinstance(size, Size) else n for n, size in traced]
         return _Kernel(function, launches, generics, sizes, about, parallel, tensors or [[]], spaces or [[]])
 
     @property
@@ -323,11 +323,18 @@ def _require_room(function: func.FuncOp, covered: Sequence[tuple[Number, int]]) 
             raise Unsupported(f"kernel @{function.name.value} needs {size} elements in one block of {block}")
 
 
-def _read_at_positions(generic: ir.Operation) -> Iterator[list[int]]:
+def _elements(function: func.FuncOp, launches: Sequence[Launch]) -> dict[ir.Value, int]:
+    """An estimate of how many elements each tensor that a kernel is passed has."""
+    shapes = argument_shapes(function).items()
+    return {argument: math.prod(largest(launches, sizes)) for argument, (sizes, _) in shapes}
+
+
+def _read_at_positions(generic: ir.Operation, counts: Mapping[ir.Value, int]) -> Iterator[list[int]]:
     """For each tensor that a generic's body reads at computed positions, while a loop walks its last dim: the generic's
-    classes, that of this loop last, as of a tensor that has all of them as dims. Small tensors stay in a cache."""
+    classes, that of this loop last, as of a tensor that has all of them as dims. `counts` has the elements of each
+    tensor in memory. Small tensors stay in a cache."""
     for op in body_ops(generic):
-        if op.name != "tensor.extract" or math.prod(map(hint, shape_of(op.operands[0]))) < _CACHED:
+        if op.name != "tensor.extract" or counts.get(op.operands[0], 0) < _CACHED:
             continue
         last = list(op.operands)[-1].owner
         if not isinstance(last, ir.Block) and last.name == "linalg.index":
