@@ -13,7 +13,7 @@ INTEL_TRITON := triton-xpu==3.3.0b1
 JOBS ?= 2
 PYTEST := OMP_WAIT_POLICY=passive $(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile --durations 40
 
-.PHONY: help demo test quick test-full test-intel lint types bench fuzz model-suite op-coverage clean
+.PHONY: help demo test quick test-full test-intel lint types bench docs fuzz model-suite op-coverage clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,7 +24,7 @@ $(INSTALLED): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install "torch==2.13.0"
 	$(BIN)/python -m pip show --quiet triton 2>/dev/null || $(BIN)/python -m pip install "triton==3.6.0"
-	$(BIN)/python -m pip install --editable ".[test,bench]"
+	$(BIN)/python -m pip install --editable ".[test,bench,docs]"
 	touch $@
 
 demo: $(INSTALLED) ## compile, train and run a transformer; compare with eager and Inductor
@@ -57,6 +57,11 @@ types: $(INSTALLED) ## mypy --strict
 bench: $(INSTALLED) ## time eager, Inductor and cuesta in one process (ARGS="--help" for its options)
 	$(BIN)/cuesta-bench $(ARGS)
 
+docs: $(INSTALLED) ## the documentation site, in site/; a link that leads nowhere is an error
+	$(BIN)/python -m cuesta.tools.docs_site.pictures
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --site-dir site
+	@echo "open site/index.html"
+
 fuzz: $(INSTALLED) ## look for wrong code with N random graphs or torch programs (N=1000 KIND=graphs|blocks|programs|sizes|calls|files FIRST=0 ARGS="--processes 8")
 	$(BIN)/python -m cuesta.tools.fuzz $(or $(KIND),graphs) --count $(or $(N),1000) --first $(or $(FIRST),0) $(ARGS)
 
@@ -67,4 +72,4 @@ model-suite: $(INSTALLED) ## compare small models of all kinds with eager, and w
 	$(BIN)/python -m cuesta.tools.model_suite --page docs/models.md $(ARGS)
 
 clean: ## remove the environment and every cache
-	rm -rf $(VENV) $(INTEL) *.egg-info build .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(INTEL) *.egg-info build site .mypy_cache .pytest_cache .ruff_cache .hypothesis

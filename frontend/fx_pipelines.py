@@ -33,6 +33,7 @@ def _in_any_order(options: Options) -> bool:
 
 
 def _eliminate_dead_code(gm: GraphModule, _: Options) -> None:
+    """Removes calls whose results nobody reads."""
     gm.graph.eliminate_dead_code()
 
 

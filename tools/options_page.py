@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from cuesta.options import MODE_EFFECTS, Environment, Options, list_mode_options, options_of
+from cuesta.tools.markdown import table
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "options.md"
 
@@ -23,22 +23,17 @@ def renewed(text: str) -> str:
         (["variable", "meaning"], variables),
     )
     for head, rows in tables:
-        first, *others = _table(head, rows)
-        table = re.compile(rf"^{re.escape(first)}\n(\|.*\n)*", re.MULTILINE)
-        if table.search(text) is None:
+        content = table(head, rows)
+        first = content.partition("\n")[0]
+        old = re.compile(rf"^{re.escape(first)}\n(\|.*\n)*", re.MULTILINE)
+        if old.search(text) is None:
             raise ValueError(f"the page has no table with the header {first}")
-        content = "\n".join([first, *others]) + "\n"
-        text = table.sub(lambda _, content=content: content, text, count=1)  # type: ignore[misc]
+        text = old.sub(lambda _, content=content: content, text, count=1)  # type: ignore[misc]
     return text
 
 
 def _settings(options: dict[str, object]) -> str:
     return ", ".join(f"`{name}`: {value}" for name, value in options.items()) or "nothing"
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    for row in (head, ["---"] * len(head), *rows):
-        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |"
 
 
 if __name__ == "__main__":
