@@ -1,8 +1,10 @@
-"""Data-parallel training in two processes over gloo: DDP, then FSDP2 with its parameters sharded.
+"""Data-parallel training in several processes over gloo: DDP, then FSDP2 with its parameters sharded.
 
+    torchrun --nproc-per-node 2 examples/distributed.py
     python examples/distributed.py
 
-Both give the parameters that one process gives on the whole batch.
+Without torchrun the program starts two processes itself. Both ways give the parameters that one process gives on the
+whole batch.
 """
 
 from __future__ import annotations
@@ -19,8 +21,9 @@ from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 
 BACKEND = "cuesta"
-WORLD = 2
+PROCESSES = 2  # without torchrun
 STEPS = 3
+ROWS = 4  # of a batch, for each process
 
 
 def make_model() -> nn.Module:
@@ -29,7 +32,7 @@ def make_model() -> nn.Module:
 
 
 def batch(step: int) -> tuple[Tensor, Tensor]:
-    x = torch.randn(8, 16, generator=torch.Generator().manual_seed(step))
+    x = torch.randn(ROWS * dist.get_world_size(), 16, generator=torch.Generator().manual_seed(step))
     return x, x[:, :4].argmax(1)
 
 
@@ -48,10 +51,11 @@ def whole(parameter: Tensor) -> Tensor:
     return (parameter.full_tensor() if isinstance(parameter, DTensor) else parameter).detach()
 
 
-def work(rank: int, store: str) -> None:
+def work() -> None:
+    """What each process does, once it knows of the others."""
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", store=dist.FileStore(store, WORLD), rank=rank, world_size=WORLD)
-    part = slice(rank * 4, rank * 4 + 4)
+    rank = dist.get_rank()
+    part = slice(rank * ROWS, (rank + 1) * ROWS)
 
     alone = make_model()
     train(alone, alone, slice(None))
@@ -69,13 +73,22 @@ def work(rank: int, store: str) -> None:
         for ours, theirs in zip(model.parameters(), alone.parameters(), strict=True):
             torch.testing.assert_close(whole(ours), theirs.detach())
         if rank == 0:
-            print(f"{name}: {WORLD} processes trained as one does")
+            print(f"{name}: {dist.get_world_size()} processes trained as one does")
     dist.destroy_process_group()
 
 
+def work_as(rank: int, store: str) -> None:
+    dist.init_process_group("gloo", store=dist.FileStore(store, PROCESSES), rank=rank, world_size=PROCESSES)
+    work()
+
+
 def main() -> None:
+    if dist.is_torchelastic_launched():  # by torchrun, which tells the process of the others in its environment
+        dist.init_process_group("gloo")
+        work()
+        return
     with tempfile.TemporaryDirectory() as folder:
-        torch.multiprocessing.spawn(work, (f"{folder}/store",), nprocs=WORLD)
+        torch.multiprocessing.spawn(work_as, (f"{folder}/store",), nprocs=PROCESSES)
 
 
 if __name__ == "__main__":

@@ -61,7 +61,7 @@ from cuesta.frontend.rules import CALL_IN_ATEN, Decline, find_complex_rule, find
 from cuesta.frontend.source_lines import frame_of, name_of
 from cuesta.frontend.symbols import Source, bind_symbols, zeros
 from cuesta.frontend.undefined_results import refuse_reads, without_undefined
-from cuesta.sizes import Number, Size, hints, number, symbols
+from cuesta.sizes import Number, Size, hints, number, stride, symbols
 from cuesta.sizes.facts import rules
 from cuesta.sizes.rules import follow
 from cuesta.targets import CPU, Target
@@ -385,7 +385,7 @@ def _stride_attributes(
     for entry, storage in zip(entries, storages, strict=False):
         entry.update(STORAGE.entry(storage))
     for i, offset in offsets.items():
-        entries[i].update(OFFSET.entry([number(offset)]))
+        entries[i].update(OFFSET.entry([stride(offset)]))
     for i in donated:
         entries[i].update(DONATED.entry(True))
     for i, device in foreign.items():

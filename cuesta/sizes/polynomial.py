@@ -151,15 +151,35 @@ def symbol(name: str) -> Size:
 
 
 def number(value: int | torch.SymInt | Size) -> Number:
-    """A size of torch's as a Number. Raises Unsupported for a SymInt beyond sums, products, // and %."""
+    """A size of torch's as a Number. Raises Unsupported for a SymInt beyond sums, products, // and %, and extremes that
+    torch's bounds decide: `Max(1, s0)` is s0 where s0 is at least 1."""
     if not isinstance(value, torch.SymInt):
         return value
     known = value.node.maybe_as_int()
-    return known if known is not None else of_sympy(value.node.expr)
+    if known is not None:
+        return known
+    try:
+        return of_sympy(value.node.expr)
+    except Unsupported:  # asked for second, because bounds take longer than sizes without extremes
+        return of_sympy(_with_decided_extremes(value.node))
+
+
+def _with_decided_extremes(node: Any) -> Any:
+    """The expression with each Max and Min replaced by the argument that it is in every call, where one is."""
+
+    def decided(extreme: Any) -> Any:
+        for one in extreme.args:
+            differences = [one - other if type(extreme).__name__ == "Max" else other - one for other in extreme.args]
+            if all(node.shape_env.bound_sympy(d).lower >= 0 for d in differences):
+                return one
+        return extreme
+
+    return node.expr.replace(lambda e: type(e).__name__ in ("Max", "Min"), decided)
 
 
 def stride(value: int | torch.SymInt | Size) -> Number:
-    """As `number`, but `Max(1, s0)` is s0: the two differ only without elements, where strides mean nothing."""
+    """As `number`, but `Max(1, s0)` is s0: the two differ only without elements, where strides mean nothing. The same
+    holds for offsets, which are sums of strides."""
     if isinstance(value, torch.SymInt) and value.node.maybe_as_int() is None:
         return of_sympy(value.node.expr.replace(lambda e: type(e).__name__ == "Max", _without_one))
     return number(value)

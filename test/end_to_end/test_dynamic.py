@@ -78,6 +78,10 @@ CASES: dict[str, Case] = {
         lambda x, y: torch.cat([x, y]).view(-1, 4).relu() * 2,
         lambda n: (R(n, 3), R(3 * n, 3)),
     ),
+    "the larger of a size and a number": (
+        lambda x: (x.sum(0) / max(x.shape[0] - 1, 1), x[:, : max(x.shape[1] - 1, 1)] * min(x.shape[0], 1)),
+        lambda n: (R(n, n + 1),),
+    ),
     "channels_last": (
         lambda x: (x * 2 + 1).relu(),
         lambda n: (R(n, 3, n + 4, n + 5).to(memory_format=torch.channels_last),),
@@ -121,6 +125,24 @@ def test_training_and_its_gradients() -> None:
             gradients.append([p.grad.clone() for p in model.parameters() if p.grad is not None])
         torch.testing.assert_close(*gradients, rtol=1e-3, atol=1e-3)
     assert programs() == 2  # forward and backward
+
+
+def test_a_row_behind_others_is_saved_for_the_backward() -> None:
+    """The edges of a graph with one from each node to itself: a row of them is saved, whose offset is their number. For
+    torch it is at least 1, because the number of nodes is an argument."""
+
+    def gathered(x: Tensor, edges: Tensor, nodes: int) -> Tensor:
+        edges = torch.cat([edges, torch.arange(nodes).view(1, -1).repeat(2, 1)], 1)
+        scores = x.index_select(0, edges[1]) * x.index_select(0, edges[0])
+        positions = edges[0].view(-1, 1).expand_as(scores)
+        return torch.zeros_like(x).scatter_add(0, positions, scores.exp()).index_select(0, edges[1])
+
+    compiled = torch.compile(gathered, backend="cuesta", dynamic=True, fullgraph=True)
+    for n in (4, 7, 5):
+        x, edges = R(n, 3, requires_grad=True), torch.randint(n, (2, 3 * n))
+        actual, expected = (torch.autograd.grad(f(x, edges, n).sum(), x) for f in (compiled, gathered))
+        torch.testing.assert_close(actual, expected)
+    assert [graph.specialised for graph in cuesta.report().graphs] == [None, None]  # forward and backward
 
 
 def test_a_batch_norm_in_training() -> None:
