@@ -22,7 +22,7 @@ from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
 BACKEND = "cuesta"
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
-WORDS = "the a old new red long river house road tree was is near far from and very not we saw walked into".split()
+WORDS = ["the", "a", "old", "new", "red", "long", "river", "house", "road", "tree", "was", "far", "from", "very", "not"]
 
 
 def make_tokenizer() -> PreTrainedTokenizerFast:

@@ -28,7 +28,23 @@ from transformers import (
 
 BACKEND = "cuesta"
 NEW_TOKENS = 24
-WORDS = ["[PAD]", "[UNK]", *"the a old new red long river house road tree was is near far from and very not".split()]
+WORDS = [
+    "[PAD]",
+    "[UNK]",
+    "the",
+    "a",
+    "old",
+    "new",
+    "red",
+    "long",
+    "river",
+    "house",
+    "road",
+    "tree",
+    "was",
+    "far",
+    "very",
+]
 
 
 def make_tokenizer() -> PreTrainedTokenizerFast:
