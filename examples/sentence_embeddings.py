@@ -22,7 +22,8 @@ from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
 BACKEND = "cuesta"
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
-WORDS = ["the", "a", "old", "new", "red", "long", "river", "house", "road", "tree", "was", "far", "from", "very", "not"]
+TEXT = "the old house was near a long red river and we saw not very far from it a new road into"
+WORDS = sorted(set(TEXT.split()))
 
 
 def make_tokenizer() -> PreTrainedTokenizerFast:
