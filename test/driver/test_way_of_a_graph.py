@@ -22,7 +22,7 @@ def _ours() -> list[str]:
     names = []
     while frame is not None:
         path = Path(frame.f_code.co_filename)
-        if path.is_absolute() and path.resolve().is_relative_to(ROOT) and not {".venv", "test"} & set(path.parts):
+        if path.is_absolute() and path.resolve().is_relative_to(ROOT) and not {".venv", ".matrix", "test"} & set(path.parts):
             names.append(f"{path.stem}.{frame.f_code.co_qualname.replace('.<locals>', '')}")
         frame = frame.f_back
     return names[::-1]
