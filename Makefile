@@ -1,8 +1,13 @@
-# Everything runs from a virtual environment that the first target sets up; all it takes is Python 3.11.
-PYTHON ?= python3.11
+# Everything runs from a virtual environment that the first target sets up; all it takes is Python 3.11 to 3.14. By
+# default it is the newest on PATH that starts (a version manager's shim may be there without its Python): PyPI has the
+# torch that is pinned below for each of them. Where torch for one Python is at hand and for the others has to be
+# downloaded, PYTHON says so, as .ci/run does.
+PYTHON ?= $(shell for version in 3.14 3.13 3.12; do \
+	python$$version -c "import ensurepip, venv" 2>/dev/null && echo python$$version && exit; done; echo python3.11)
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+TORCH := 2.13.0
 # Intel's Triton is a package named triton too, so it cannot be installed beside Triton.
 INTEL := .venv-intel
 INTEL_TRITON := triton-xpu==3.3.0b1
@@ -13,7 +18,7 @@ INTEL_TRITON := triton-xpu==3.3.0b1
 JOBS ?= 2
 PYTEST := OMP_WAIT_POLICY=passive $(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile --durations 40
 
-.PHONY: help demo test quick test-full test-intel lint types bench docs fuzz model-suite op-coverage clean
+.PHONY: help demo test quick test-full test-intel lint types test-matrix bench docs fuzz model-suite op-coverage dist clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,9 +27,9 @@ help: ## list the targets
 # brings along; torch for CPUs brings none.
 $(INSTALLED): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install "torch==2.13.0"
+	$(BIN)/python -m pip install "torch==$(TORCH)"
 	$(BIN)/python -m pip show --quiet triton 2>/dev/null || $(BIN)/python -m pip install "triton==3.6.0"
-	$(BIN)/python -m pip install --editable ".[test,bench,docs]"
+	$(BIN)/python -m pip install --editable ".[test,bench,docs,dist]"
 	touch $@
 
 demo: $(INSTALLED) ## compile, train and run a transformer; compare with eager and Inductor
@@ -46,6 +51,9 @@ test-intel: $(INSTALLED) ## kernels to SPIR-V, with Intel's Triton in an environ
 	else \
 		echo "test-intel: skipped, because $(INTEL_TRITON) cannot be installed here"; \
 	fi
+
+test-matrix: ## tests of the public API with each Python and torch that can be had (PYTHONS=3.13 TORCHES="2.13 newest")
+	$(PYTHON) tools/release/version_matrix.py $(if $(PYTHONS),--pythons $(PYTHONS)) $(if $(TORCHES),--torches $(TORCHES)) $(ARGS)
 
 lint: $(INSTALLED) ## ruff's rules and format
 	$(BIN)/ruff check .
@@ -71,5 +79,8 @@ op-coverage: $(INSTALLED) ## compare torch's operators with eager, and write doc
 model-suite: $(INSTALLED) ## compare small models of all kinds with eager, and write docs/models.md (ARGS="--help")
 	$(BIN)/python -m cuesta.tools.model_suite --page docs/models.md $(ARGS)
 
+dist: $(INSTALLED) ## build the wheel and the source distribution into dist/, and try the wheel in an empty environment
+	$(BIN)/python tools/release/check_dist.py --torch $(TORCH)
+
 clean: ## remove the environment and every cache
-	rm -rf $(VENV) $(INTEL) *.egg-info build site .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(INTEL) .matrix *.egg-info build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis

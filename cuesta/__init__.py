@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from cuesta.driver.audit import audit
-    from cuesta.driver.backend import compile_fx_graph as backend
+    from cuesta.driver.entry import compile_fx_graph as backend
     from cuesta.driver.tiers.background import wait_for_tiers
     from cuesta.export.compile_exported import compile
     from cuesta.export.compile_for import compile_for
@@ -18,8 +18,11 @@ if TYPE_CHECKING:
     from cuesta.reports.compile_report import report
 
 if "torch" in sys.modules:  # Triton's workers run without torch, and start in a tenth of the time
-    import cuesta.cache_artifacts  # registers our kind of artifact for torch.compiler.load_cache_artifacts
-    import cuesta.own_ops  # noqa: F401  registers torch.ops.cuesta
+    from cuesta.torch_versions import names_may_be_lost
+
+    with names_may_be_lost():
+        import cuesta.cache_artifacts  # registers our kind of artifact for torch.compiler.load_cache_artifacts
+        import cuesta.own_ops  # noqa: F401  registers torch.ops.cuesta
 
 __version__ = "0.1.0"
 
@@ -39,7 +42,7 @@ __all__ = [
 #: Public name → its module and attribute. Loaded on first use, so that importing one part costs no more than that part.
 _LAZY = {
     "audit": ("cuesta.driver.audit", "audit"),
-    "backend": ("cuesta.driver.backend", "compile_fx_graph"),
+    "backend": ("cuesta.driver.entry", "compile_fx_graph"),
     "compile": ("cuesta.export.compile_exported", "compile"),
     "compile_for": ("cuesta.export.compile_for", "compile_for"),
     "list_mode_options": ("cuesta.options", "list_mode_options"),
@@ -55,6 +58,12 @@ def __getattr__(name: str) -> Any:
     if name not in _LAZY:
         raise AttributeError(f"cuesta has no {name!r}; it has {', '.join(sorted(_LAZY))}")
     module, attribute = _LAZY[name]
-    value = getattr(importlib.import_module(module), attribute)
+    try:
+        value = getattr(importlib.import_module(module), attribute)
+    except (AttributeError, ImportError) as error:
+        from cuesta.torch_versions import raise_told
+
+        raise_told(f"cuesta.{name}", error)
+        raise
     globals()[name] = value
     return value

@@ -36,6 +36,7 @@ BASE = {
     "targets",
     "torch_library",
     "torch_private",
+    "torch_versions",
     "trusted_files",
 }
 LEVELS = BASE | {"dialects"}

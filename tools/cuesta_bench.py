@@ -36,6 +36,7 @@ from cuesta.tools.bench.contenders import CPU_DEFAULT, GPU_DEFAULT, Contender, u
 from cuesta.tools.bench.reporting.history import HistoryError, keep
 from cuesta.tools.bench.reporting.plot import plot_history
 from cuesta.tools.command_line import write_to_stdout
+from cuesta.tools.entry_points import ShowVersions
 
 
 def progress(text: str) -> None:
@@ -46,6 +47,7 @@ def progress(text: str) -> None:
 def parser_of_arguments() -> argparse.ArgumentParser:
     """The parser with every option; `parse` checks what argparse cannot."""
     parser = argparse.ArgumentParser(prog="cuesta-bench", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--version", action=ShowVersions)
     parser.add_argument(
         "--device", default="cpu", choices=("cpu", "cuda"), help="where to measure; each has cases of its own"
     )

@@ -25,6 +25,7 @@ from cuesta.tools.accuracy import largest_error
 from cuesta.tools.bench.backends import fallbacks, inductor_is_missing, one_line
 from cuesta.tools.bench.measuring.timing import Spread, interleaved, ratios
 from cuesta.tools.bench.reporting.table import ratio, seconds, seconds_spread, table
+from cuesta.tools.entry_points import ShowVersions
 
 CLASSES = 8
 VOCABULARY = 64
@@ -188,6 +189,7 @@ def print_speed(calls: dict[str, Callable[[], Tensor]]) -> None:
 def parse(argv: Sequence[str] | None) -> Size:
     """The size to run. Ends the program with one message if an argument is wrong."""
     parser = argparse.ArgumentParser(prog="cuesta-demo", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--version", action=ShowVersions)
     for name, value in vars(Size()).items():
         parser.add_argument(f"--{name}", type=int, default=value, metavar="N", help="default: %(default)s")
     size = Size(**vars(parser.parse_args(argv)))

@@ -17,6 +17,7 @@ from cuesta.passes.infra.registry import Pass, all_passes
 from cuesta.passes.pipelines import Stage, stages_for
 from cuesta.targets import parse_target
 from cuesta.tools.command_line import Parser, Source, write_to_stdout
+from cuesta.tools.entry_points import ShowVersions
 from cuesta.tools.opt_driver import Driver, Settings
 
 
@@ -35,6 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = Parser(prog="cuesta-opt", description=__doc__, allow_abbrev=False)
+    parser.add_argument("--version", action=ShowVersions)
     parser.add_argument("input", nargs="?", default="-", help="an .mlir or bytecode file; - or nothing: stdin")
     parser.add_argument("-o", dest="output", default="-", help="where the result goes; - or nothing: stdout")
     parser.add_argument("--kernels", metavar="FOLDER", help="compile the kernels of a result at stage tt, into FOLDER")

@@ -23,6 +23,7 @@ from cuesta.passes.infra.pipeline import hints_of
 from cuesta.passes.pipelines import STAGES
 from cuesta.tools import tt_kernels
 from cuesta.tools.command_line import Parser, Source, write_to_stdout
+from cuesta.tools.entry_points import ShowVersions
 from cuesta.tools.module_inputs import arguments_of, random_inputs, read_inputs, symbols_of
 
 #: The levels that can be run: from the importer's output down to the last level with one host function.
@@ -47,6 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = Parser(prog="cuesta-run", description=__doc__, allow_abbrev=False)
+    parser.add_argument("--version", action=ShowVersions)
     parser.add_argument("file", help="an .mlir or bytecode file; -: stdin")
     parser.add_argument(
         "--level", choices=(*LEVELS, KERNEL_LEVEL), help="the level of the module (default: recognised)"

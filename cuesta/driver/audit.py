@@ -42,6 +42,7 @@ from cuesta.torch_private.fake_tensors import (
 from cuesta.torch_private.ops import has_schema
 from cuesta.torch_private.pytree import tree_flatten, tree_map
 from cuesta.torch_private.tensors import version
+from cuesta.torch_versions import warn_if_untested
 
 _MANY = 1 << 20
 _DATA_DECIDE = (DataDependentOutputException, DynamicOutputShapeException)
@@ -57,6 +58,7 @@ def audit(model: Callable[..., Any], *inputs: Any, **kwargs: Any) -> Audit:
     changed, so audit the model or the loss rather than a whole step. Raises what the model itself raises for these
     inputs, and OptionError for wrong options.
     """
+    warn_if_untested()
     options = Options.from_torch(**_arguments_of_compile(model))
     original = original_of(model)
     name = type(original).__name__ if isinstance(original, torch.nn.Module) else original.__qualname__

@@ -17,6 +17,7 @@ with held_back():  # half a thousand modules, most of them torch's
     from cuesta.driver.compile_graph import Request, compile_aten_graph, run_in_python
     from cuesta.driver.dump.logs import observer
     from cuesta.driver.memory.step_memory import StepMemory, at_once
+    from cuesta.driver.newer_torch import else_op_by_op
     from cuesta.driver.shared_arguments import guard_shared_memory
     from cuesta.errors import OptionError
     from cuesta.frontend.capture.aot import aot_backend
@@ -52,7 +53,8 @@ def compile_fx_graph(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **
         if fake:
             why = "its arguments are fake tensors"
             return lambda graph, _: run_in_python(graph, Request(kind, options), why)
-        compile = functools.partial(compile_aten_graph, kind=kind, memory=memory, keep=keep)
+        compile: Callable[..., Any] = functools.partial(compile_aten_graph, kind=kind, memory=memory, keep=keep)
+        compile = else_op_by_op(compile, lambda graph, why: run_in_python(graph, Request(kind, options), why))
         return compile if keep is Keeping.NOTHING else serialisable(compile)
 
     observe = observer(options)

@@ -21,6 +21,7 @@ from cuesta.options import Options
 from cuesta.reports import compile_report
 from cuesta.reports.compile_report import GraphReport
 from cuesta.targets import Target
+from cuesta.torch_versions import warn_if_untested
 
 _WEIGHTS = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
 _NO_END = 1 << 62
@@ -47,6 +48,7 @@ def compile(
             "cuesta.compile(torch.export.export(model, (x,))), or have it compiled as it runs, "
             'torch.compile(model, backend="cuesta")'
         )
+    warn_if_untested()
     chosen = Options.from_torch(mode, {**(options or {}), **({} if target is None else {"target": target})})
     lowered = _decomposed(exported)
     gm = lowered.graph_module

@@ -47,6 +47,7 @@ from cuesta.torch_private.fake_tensors import (
     detect_fake_mode,
 )
 from cuesta.torch_private.pytree import tree_map
+from cuesta.torch_versions import warn_if_untested
 
 _MANY = 1 << 20
 
@@ -103,6 +104,7 @@ def compile_for(
     for a target that is no GPU, Unsupported for a graph that would run op by op, CompileError for a kernel that
     cannot be made.
     """
+    warn_if_untested()
     where = parse_target(target) if isinstance(target, str) else target
     check_target(where)
     chosen = Options.from_torch(None, {**(options or {}), "target": where})

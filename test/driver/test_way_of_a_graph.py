@@ -19,10 +19,11 @@ ROOT = Path(cuesta.__file__).resolve().parent.parent
 def _ours() -> list[str]:
     """The functions of cuesta on the stack, outermost first, as `module.function`, without decorators' wrappers."""
     frame: Any = sys._getframe(2)
+    elsewhere = {".venv", ".matrix", "test"}
     names = []
     while frame is not None:
         path = Path(frame.f_code.co_filename)
-        if path.is_absolute() and path.resolve().is_relative_to(ROOT) and not {".venv", "test"} & set(path.parts):
+        if path.is_absolute() and path.resolve().is_relative_to(ROOT) and not elsewhere & set(path.parts):
             names.append(f"{path.stem}.{frame.f_code.co_qualname.replace('.<locals>', '')}")
         frame = frame.f_back
     return names[::-1]

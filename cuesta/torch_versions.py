@@ -1,0 +1,87 @@
+"""Says which versions of torch cuesta was tested with, and what happens with a newer one.
+
+A newer torch is tried, for most of what cuesta needs of torch is there for years. But it may have lost a private name
+that cuesta/torch_private/ has, or have changed its arguments. With a torch that was tested such an error is raised, as
+any other; with a newer one it is told, and the graph runs op by op.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import re
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+from cuesta.errors import Unsupported
+
+log = logging.getLogger("cuesta")
+
+#: First and last version of torch that `make test-matrix` has run with.
+OLDEST, NEWEST = (2, 11), (2, 14)
+
+#: What Python raises where a name has gone, or takes other arguments.
+LOST_NAME = (AttributeError, ImportError, TypeError)
+
+
+def is_untested() -> bool:
+    """Whether this torch is newer than those that cuesta was tested with."""
+    found = re.match(r"(\d+)\.(\d+)", torch.__version__)
+    return found is not None and (int(found[1]), int(found[2])) > NEWEST
+
+
+def tested() -> str:
+    """The range of versions, as messages have it: "2.11 to 2.14"."""
+    return f"{OLDEST[0]}.{OLDEST[1]} to {NEWEST[0]}.{NEWEST[1]}"
+
+
+def warn_if_untested() -> None:
+    """Warns of a newer torch, once in a process. Whoever begins a compile calls it."""
+    if is_untested():
+        warn_once(
+            f"torch {torch.__version__} is newer than those that cuesta was tested with ({tested()}). Graphs are "
+            "compiled all the same. One that needs something of torch's that has gone runs op by op, with a warning "
+            "and a line in cuesta.report()"
+        )
+
+
+@functools.cache
+def warn_once(text: str) -> None:
+    """Warns with a text, the first time that it is given."""
+    log.warning("%s", text)
+
+
+def told(error: BaseException) -> str:
+    """What an error says of a newer torch: the error, where in cuesta it arose, and what was tested."""
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = [f"{frame.filename.rpartition('/cuesta/')[2]}:{frame.lineno}" for frame in frames if _is_ours(frame)]
+    where = f" (at {ours[-1]})" if ours else ""
+    return (
+        f"torch {torch.__version__} lacks something that cuesta needs: {type(error).__name__}: {error}{where}; "
+        f"cuesta was tested with torch {tested()}"
+    )
+
+
+def raise_told(what: str, error: BaseException) -> None:
+    """Raises Unsupported if a newer torch is to blame that `what`, a public function of cuesta's, cannot be imported;
+    returns otherwise."""
+    if is_untested():
+        raise Unsupported(f"{what} cannot be used: {told(error)}") from error
+
+
+@contextmanager
+def names_may_be_lost() -> Iterator[None]:
+    """A context in which imports may fail with a newer torch. What they are for is lost, and the first compile, which
+    needs them too, says so."""
+    try:
+        yield
+    except LOST_NAME:
+        if not is_untested():
+            raise
+
+
+def _is_ours(frame: traceback.FrameSummary) -> bool:
+    return "/cuesta/" in frame.filename
