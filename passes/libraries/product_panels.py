@@ -26,6 +26,8 @@ ANY_ROWS = 256
 _ROWS, _ROWS_ACROSS = 64, 128
 #: A right factor of fewer elements stays in a cache, and a library is as fast.
 _LITTLE = 1 << 16
+#: Sums of fewer terms than a vector has lanes leave a kernel by a vector nothing to do in parallel.
+_SHORT_SUM = 16
 #: The most elements of a left factor that stays in L2 while every panel is multiplied by it.
 _IN_CACHE = 1 << 18
 #: The fewest tiles that there should be, so that several threads have work.
@@ -53,6 +55,13 @@ def is_faster(m: int, n: int, k: int, across: bool) -> bool:
         return False
     found = panels_of(m, n, k)
     return m > found.m or n > found.n  # a single tile would run on one thread
+
+
+def is_faster_by_a_vector(length: int, k: int) -> bool:
+    """Whether a kernel is known to beat a library at multiplying a matrix of bf16 or f16 by a vector. The matrix has
+    `length` rows or columns, each of which gives a sum of `k` terms. The kernel reads it at the memory's speed. oneDNN
+    takes twice that time, and for f16 up to 14 times (decision 16)."""
+    return k >= _SHORT_SUM and length * k >= _LITTLE and _has_wide_vectors()
 
 
 def packed_columns(n: int) -> int:

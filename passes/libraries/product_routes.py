@@ -35,7 +35,7 @@ from cuesta.passes.graph.hoist_reshapes import reshaped
 from cuesta.passes.infra.graph_rewrite import functions, users
 from cuesta.passes.libraries.packed_weights import apart, multiply_panels, packed_panels
 from cuesta.passes.libraries.product_cluster import PRODUCTS, cluster, program_text
-from cuesta.passes.libraries.product_panels import ANY_ROWS, has_slow_f16, is_faster, panels_of
+from cuesta.passes.libraries.product_panels import ANY_ROWS, has_slow_f16, is_faster, is_faster_by_a_vector, panels_of
 from cuesta.passes.libraries.product_tiles import SHARED, SHARED_ON_AMD, Plan, plans
 from cuesta.policy.choices import Question, choose, measuring
 from cuesta.policy.product_kinds import KERNEL, LIBRARY, kind_of
@@ -53,6 +53,8 @@ _LONGEST_SUM = 4096
 #: The most multiplications of a product that can be measured within milliseconds.
 _MOST_WORK = 1 << 26
 _FLOATS = ("f32", "f64", "bf16", "f16")
+#: Sums of these are in f32, whose error is far below what the result is rounded by.
+_NARROW_FLOATS = ("bf16", "f16")
 #: Element types that are packed in panels, as f32. For bf16, oneDNN reaches 0.87 of the peak of a CPU with bf16.
 _IN_PANELS = ("f32", "f16")
 #: The most kernels that are timed beside the library on a GPU, and the share of the first candidate's time that another
@@ -130,11 +132,14 @@ def _is_turned(x: ir.Value, memory: MemoryOrder) -> bool:
 
 def _is_faster(op: ir.Operation, sizes: list[int], memory: MemoryOrder, measured: Mapping[str, str]) -> bool:
     """Whether a kernel beats the library: as measured for the product's kind, or because the product has few rows. For
-    f16, whether the library lacks f16 instructions."""
-    if spelling_of(op.results[0]) == "f16":
+    matrices of f16, whether the library lacks f16 instructions."""
+    *batch, m, k, n = sizes
+    spelling = spelling_of(op.results[0])
+    if spelling in _NARROW_FLOATS and 1 in (m, n):
+        return not batch and is_faster_by_a_vector(m * n, k)
+    if spelling == "f16":
         return has_slow_f16()
     kind, across = _kind(op, memory)
-    *batch, m, k, n = sizes
     if batch and 1 in (m, k, n):
         return False  # never measured
     return measured.get(kind) == KERNEL or (not batch and is_faster(m, n, k, across))
@@ -162,10 +167,11 @@ def _in_panels_of(op: ir.Operation, sizes: list[int]) -> str | None:
 
 
 def _by_a_vector(op: ir.Operation, sizes: list[int], memory: MemoryOrder) -> str | None:
-    """The route of an f32 product by a vector: the kernel reads the matrix once, in memory order. None for other
-    products, where a sum in order would be long, and for matrices that are transposed in the caller's memory, for which
-    fusion makes two kernels."""
-    if math.prod(sizes) == 0 or 1 not in sizes[-3:] or spelling_of(op.results[0]) != "f32":
+    """The route of a product by a vector: the kernel reads the matrix once, in memory order. None for other products,
+    for f64, where a sum of f32 in order would be long, and for matrices that are transposed in the caller's memory, for
+    which fusion makes two kernels."""
+    spelling = spelling_of(op.results[0])
+    if math.prod(sizes) == 0 or 1 not in sizes[-3:] or spelling not in ("f32", *_NARROW_FLOATS):
         return None
     *_, k, n = sizes
     left, right = list(op.operands)[-2:]
@@ -173,7 +179,7 @@ def _by_a_vector(op: ir.Operation, sizes: list[int], memory: MemoryOrder) -> str
         return None if _is_turned(left, memory) else ROWS
     if _is_turned(right, memory):
         return ROWS if maker(right, Permute) is not None else None
-    return COLUMNS if k <= _LONGEST_SUM else None
+    return COLUMNS if k <= _LONGEST_SUM or spelling in _NARROW_FLOATS else None
 
 
 def _question(op: ir.Operation, sizes: list[int], ways: tuple[str, ...]) -> Question:
@@ -219,7 +225,7 @@ def _route_on_gpu(op: ir.Operation, memory: MemoryOrder, gemm: str, target: Targ
 def _is_ragged(op: ir.Operation, sizes: list[int], memory: MemoryOrder) -> bool:
     """Whether some matrix of a large product of narrow floats has rows that are no multiple of `_ALIGNED` bytes."""
     *_, m, k, n = sizes
-    if spelling_of(op.results[0]) not in ("bf16", "f16") or min(m, n, k) == 1 or math.prod(sizes) < _RAGGED_WORK:
+    if spelling_of(op.results[0]) not in _NARROW_FLOATS or min(m, n, k) == 1 or math.prod(sizes) < _RAGGED_WORK:
         return False
     factors = list(op.operands)[-2:]
     rows = [n, *(hint(shape_of(x)[memory.order(x)[-1]]) for x in factors)]
@@ -324,7 +330,6 @@ def _split(x: ir.Value, dims: Sequence[Number]) -> ir.Value:
 
 def _as_sum(route: str, a: ir.Value, b: ir.Value) -> ir.Value:
     """The product as a multiplication and a sum."""
-    a, b = (_B.convert(v, opmath(spelling_of(v))) for v in (a, b))
     *batch, m, k, n = [*shape_of(a), shape_of(b)[-1]]
     if route == COLUMNS:
         left, right = _B.reshape(a, [*batch, m, k, 1]), _B.reshape(b, [*batch, 1, k, n])
@@ -333,6 +338,8 @@ def _as_sum(route: str, a: ir.Value, b: ir.Value) -> ir.Value:
         across = [*range(len(batch)), len(batch) + 1, len(batch)]
         left, right = _B.reshape(a, [*batch, m, 1, k]), _B.reshape(_B.permute(b, across), [*batch, 1, n, k])
         dim = len(batch) + 2
+    # Converted behind the views: they fold into the views of the caller's, and fusion sees the matrix in memory order.
+    left, right = (_B.convert(x, opmath(spelling_of(x))) for x in (left, right))
     return _B.reduce("sum", _B.pointwise("mul", left, right), [dim])
 
 

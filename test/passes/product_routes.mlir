@@ -19,12 +19,14 @@ func.func @columns(%a: tensor<9x2x3xf32>, %b: tensor<9x3x4xf32>) -> tensor<9x2x4
   return %0 : tensor<9x2x4xf32>
 }
 
-// What is narrow is multiplied and summed in f32.
+// What is narrow is multiplied and summed in f32. It is converted behind the views, which fold into the caller's.
 // CHECK-LABEL: func.func @rows
 // CHECK-SAME: (%[[A:.*]]: tensor<2x3xbf16>, %[[B:.*]]: tensor<3x4xbf16>)
-// CHECK-DAG: %[[WA:.*]] = "cuesta.convert"(%[[A]]) : {{.*}} -> tensor<2x3xf32>
-// CHECK-DAG: %[[WB:.*]] = "cuesta.convert"(%[[B]]) : {{.*}} -> tensor<3x4xf32>
-// CHECK: %[[T:.*]] = "cuesta.permute"(%[[WB]]) {dims = [1, 0]}
+// CHECK-DAG: %[[AR:.*]] = "cuesta.reshape"(%[[A]]) : (tensor<2x3xbf16>) -> tensor<2x1x3xbf16>
+// CHECK-DAG: %[[T:.*]] = "cuesta.permute"(%[[B]]) {dims = [1, 0]}
+// CHECK-DAG: %[[BR:.*]] = "cuesta.reshape"(%[[T]]) : (tensor<4x3xbf16>) -> tensor<1x4x3xbf16>
+// CHECK-DAG: "cuesta.convert"(%[[AR]]) : {{.*}} -> tensor<2x1x3xf32>
+// CHECK-DAG: "cuesta.convert"(%[[BR]]) : {{.*}} -> tensor<1x4x3xf32>
 // CHECK: %[[P:.*]] = "cuesta.mul"({{.*}}) : (tensor<2x1x3xf32>, tensor<1x4x3xf32>) -> tensor<2x4x3xf32>
 // CHECK-NEXT: %[[S:.*]] = "cuesta.sum"(%[[P]]) {dims = [2], keepdim = 0 : i64}
 // CHECK-NEXT: %[[N:.*]] = "cuesta.convert"(%[[S]]) : (tensor<2x4xf32>) -> tensor<2x4xbf16>

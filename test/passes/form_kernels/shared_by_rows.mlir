@@ -23,3 +23,19 @@ func.func @graph(%x: tensor<512x64x8xf32> {cuesta.strides = [512, 8, 1]}, %v: te
   %2 = "cuesta.sum"(%1) {dims = [2], keepdim = 0 : i64} : (tensor<512x64x8xf32>) -> tensor<512x64xf32>
   return %2 : tensor<512x64xf32>
 }
+
+// CHECK: // -----
+// -----
+
+// Widening takes a reader no more than reading what is wide: each tile does it again, with a reduction too.
+// CHECK: cuesta.parallel = [0], cuesta.sizes = [512, 64]
+// CHECK: "host.launch"
+// CHECK-NOT: "host.launch"
+// CHECK: return
+func.func @graph(%x: tensor<512x64xbf16> {cuesta.strides = [64, 1]}, %v: tensor<64xbf16> {cuesta.strides = [1]}) -> (tensor<512xf32> {cuesta.strides = [1]}) {
+  %0 = "cuesta.convert"(%v) : (tensor<64xbf16>) -> tensor<64xf32>
+  %1 = "cuesta.convert"(%x) : (tensor<512x64xbf16>) -> tensor<512x64xf32>
+  %2 = "cuesta.mul"(%1, %0) : (tensor<512x64xf32>, tensor<64xf32>) -> tensor<512x64xf32>
+  %3 = "cuesta.sum"(%2) {dims = [1], keepdim = 0 : i64} : (tensor<512x64xf32>) -> tensor<512xf32>
+  return %3 : tensor<512xf32>
+}
