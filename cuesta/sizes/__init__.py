@@ -1,8 +1,8 @@
 """Computes with symbolic sizes: numbers that only a call tells, and facts about them that hold in every call.
 
 `polynomial` has the sizes themselves, whose names are this package's; `rules` rewrites polynomials by others that are 0
-in every call, `facts` finds divisors and consequences of zeros, `long_division` divides polynomials. Imports nothing of
-cuesta but errors.
+in every call, `facts` finds divisors and consequences of zeros, `long_division` divides polynomials, `extremes` takes
+Max and Min out of torch's expressions. Imports nothing of cuesta but errors.
 """
 
 from cuesta.sizes.polynomial import *  # noqa: F403
