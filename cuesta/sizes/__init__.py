@@ -2,7 +2,8 @@
 
 `polynomial` has the sizes themselves, and `text` reads them from text: their names are this package's. `rules`
 rewrites polynomials by others that are 0 in every call, `facts` finds divisors and consequences of zeros,
-`long_division` divides polynomials. Imports nothing of cuesta but errors.
+`long_division` divides polynomials, `extremes` takes Max and Min out of torch's expressions. Imports nothing of cuesta
+but errors.
 """
 
 from cuesta.sizes.polynomial import *  # noqa: F403

@@ -22,6 +22,7 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 import torch
 
 from cuesta.errors import Undecided, Unsupported
+from cuesta.sizes.extremes import decided, without_ones
 from cuesta.sizes.long_division import quotient, without
 from cuesta.sizes.rules import bound, by_rules, current
 
@@ -150,8 +151,8 @@ def symbol(name: str) -> Size:
 
 
 def number(value: int | torch.SymInt | Size) -> Number:
-    """A size of torch's as a Number. Raises Unsupported for a SymInt beyond sums, products, // and %, and extremes that
-    torch's bounds decide: `Max(1, s0)` is s0 where s0 is at least 1."""
+    """A size of torch's as a Number. Raises Unsupported for a SymInt beyond sums, products, // and %, and Max and Min
+    that torch's bounds decide."""
     if not isinstance(value, torch.SymInt):
         return value
     known = value.node.maybe_as_int()
@@ -159,34 +160,20 @@ def number(value: int | torch.SymInt | Size) -> Number:
         return known
     try:
         return of_sympy(value.node.expr)
-    except Unsupported:  # asked for second, because bounds take longer than sizes without extremes
-        return of_sympy(_with_decided_extremes(value.node))
-
-
-def _with_decided_extremes(node: Any) -> Any:
-    """The expression with each Max and Min replaced by the argument that it is in every call, where one is."""
-
-    def decided(extreme: Any) -> Any:
-        for one in extreme.args:
-            differences = [one - other if type(extreme).__name__ == "Max" else other - one for other in extreme.args]
-            if all(node.shape_env.bound_sympy(d).lower >= 0 for d in differences):
-                return one
-        return extreme
-
-    return node.expr.replace(lambda e: type(e).__name__ in ("Max", "Min"), decided)
+    except Unsupported:  # only then, because it takes long to ask for bounds
+        expression, differences = decided(value.node)
+    # A graph's key does not have the bounds: the program may come from the cache for a call outside of them.
+    sizes = [of_sympy(d) for d in differences]
+    _ASSUMED.get({}).update({str(size): False for size in sizes if isinstance(size, Size)})
+    return of_sympy(expression)
 
 
 def stride(value: int | torch.SymInt | Size) -> Number:
     """As `number`, but `Max(1, s0)` is s0: the two differ only without elements, where strides mean nothing. The same
     holds for offsets, which are sums of strides."""
     if isinstance(value, torch.SymInt) and value.node.maybe_as_int() is None:
-        return of_sympy(value.node.expr.replace(lambda e: type(e).__name__ == "Max", _without_one))
+        return of_sympy(without_ones(value.node.expr))
     return number(value)
-
-
-def _without_one(maximum: Any) -> Any:
-    others = [a for a in maximum.args if a != 1]
-    return others[0] if len(others) == 1 else maximum
 
 
 def of_sympy(expression: Any) -> Number:

@@ -200,6 +200,26 @@ def test_from_the_cache(tmp_path: Path) -> None:
     assert [graph.cache["hit"] for graph in cuesta.report().graphs] == [True]
 
 
+def test_what_bounds_decided_is_checked_of_a_cached_program(tmp_path: Path) -> None:
+    """torch's bounds are no part of a graph's key: this graph was compiled for two rows or more, where the divisor is
+    the number of rows less one."""
+
+    def mean(x: Tensor) -> Tensor:
+        return x.sum(0) / max(x.shape[0] - 1, 1)
+
+    def compile_again() -> Callable[..., Any]:
+        torch._dynamo.reset()
+        return torch.compile(mean, backend="cuesta", dynamic=True, options={"cache_dir": str(tmp_path)})
+
+    check(compile_again(), mean, (R(4, 3),))
+    again = compile_again()
+    with torch.fx.experimental._config.patch(backed_size_oblivious=True):
+        for n in (4, 1, 0, 6):
+            check(again, mean, (R(n, 3),))
+    first, *others = cuesta.report().graphs
+    assert first.cache["hit"] and first.specialised is None and all(graph.specialised for graph in others)
+
+
 def test_a_position_outside_names_the_error() -> None:
     compiled = torch.compile(lambda w, i: w[i] + 1, backend="cuesta", dynamic=True)
     compiled(R(5, 3), torch.tensor([0, 4]))
