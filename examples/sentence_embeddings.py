@@ -22,7 +22,8 @@ from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
 BACKEND = "cuesta"
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
-WORDS = "the a old new red long river house road tree was is near far from and very not we saw walked into".split()
+TEXT = "the old house was near a long red river and we saw not very far from it a new road into"
+WORDS = sorted(set(TEXT.split()))
 
 
 def make_tokenizer() -> PreTrainedTokenizerFast:

@@ -28,11 +28,12 @@ from transformers import (
 
 BACKEND = "cuesta"
 NEW_TOKENS = 24
-WORDS = ["[PAD]", "[UNK]", *"the a old new red long river house road tree was is near far from and very not".split()]
+TEXTS = ["the old house was near", "a very long road", "not the red tree and not the new river", "far away"]
 
 
 def make_tokenizer() -> PreTrainedTokenizerFast:
-    tokenizer = Tokenizer(models.WordLevel({word: n for n, word in enumerate(WORDS)}, unk_token="[UNK]"))
+    words = ["[PAD]", "[UNK]", *sorted({word for text in TEXTS for word in text.split()})]
+    tokenizer = Tokenizer(models.WordLevel({word: n for n, word in enumerate(words)}, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="[PAD]", unk_token="[UNK]")
 
@@ -53,9 +54,9 @@ def make_llama() -> Any:
     return LlamaForCausalLM(config).eval()
 
 
-def make_bert() -> Any:
+def make_bert(vocabulary: int) -> Any:
     config = BertConfig(
-        vocab_size=len(WORDS),
+        vocab_size=vocabulary,
         hidden_size=32,
         num_hidden_layers=2,
         num_attention_heads=2,
@@ -90,12 +91,12 @@ def compare_generate() -> None:
 
 def compare_pipeline() -> None:
     torch.manual_seed(0)
-    model = make_bert()
-    classify = TextClassificationPipeline(model=model, tokenizer=make_tokenizer(), device="cpu")
-    texts = ["the old house was near", "a very long road", "not the red tree and not the new river", "far away"]
-    expected = classify(texts)
+    tokenizer = make_tokenizer()
+    model = make_bert(len(tokenizer))
+    classify = TextClassificationPipeline(model=model, tokenizer=tokenizer, device="cpu")
+    expected = classify(TEXTS)
     model.compile(backend=BACKEND, dynamic=True)
-    actual = classify(texts)
+    actual = classify(TEXTS)
     print(f"pipeline: {[answer['label'] for answer in actual]}")
     assert [answer["label"] for answer in actual] == [answer["label"] for answer in expected]
     scores = [torch.tensor([answer["score"] for answer in answers]) for answers in (actual, expected)]

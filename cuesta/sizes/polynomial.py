@@ -6,12 +6,11 @@
 
 A number is an int if it is known, else a `Size`. Arithmetic mixes both, and gives an int if the symbols cancel; a
 torch.SymInt beside a Size counts as one. Equal means equal for all values of the symbols. Sizes have no order except
-within `assumptions`; `hint` gives a rough magnitude. Printed text is Python's; `parse` reads it back.
+within `assumptions`; `hint` gives a rough magnitude. Printed text is Python's; `parse` of `text` reads it back.
 """
 
 from __future__ import annotations
 
-import ast
 import functools
 import math
 from collections.abc import Iterable, Mapping
@@ -24,7 +23,7 @@ import torch
 
 from cuesta.errors import Undecided, Unsupported
 from cuesta.sizes.long_division import quotient, without
-from cuesta.sizes.rules import Rules, bound, by_rules, current
+from cuesta.sizes.rules import bound, by_rules, current
 
 T = TypeVar("T")
 #: A size, stride or offset.
@@ -369,41 +368,3 @@ def hint(size: Number) -> int:
 def estimate(sizes: Iterable[Number]) -> int:
     """About how many elements a tensor of those sizes has."""
     return math.prod(map(hint, sizes))
-
-
-# -- text -------------------------------------------------------------------------------------
-def parse(text: str) -> Number:
-    """The number that prints as `text`. Raises ValueError for any other text."""
-    return _parsed(text, current())
-
-
-@functools.lru_cache(maxsize=4096)
-def _parsed(text: str, rules: Rules) -> Number:
-    try:
-        return _built(ast.parse(text, mode="eval").body)
-    except (SyntaxError, ZeroDivisionError):
-        raise ValueError(f"{text!r} is not a size: sums, products, // and % of numbers and names are") from None
-
-
-def _built(node: ast.expr) -> Number:
-    match node:
-        case ast.Constant(value=int(value)):
-            return value
-        case ast.Name(id=name):
-            return _collected({(name,): 1})
-        case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return -_built(operand)
-        case ast.BinOp(left=left, op=op, right=right):
-            a, b = _built(left), _built(right)
-            match op:
-                case ast.Add():
-                    return a + b
-                case ast.Sub():
-                    return a - b
-                case ast.Mult():
-                    return a * b
-                case ast.FloorDiv():
-                    return a // b
-                case ast.Mod():
-                    return a % b
-    raise SyntaxError

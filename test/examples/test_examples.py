@@ -6,34 +6,82 @@ import os
 import runpy
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import torch
 
+import cuesta
 from cuesta.tools.bench.backends import fallbacks
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
+PRODUCTS = {"aten.mm.default", "aten.addmm.default", "aten.bmm.default"}
+ATTENTION = {
+    "aten._scaled_dot_product_flash_attention_for_cpu.default",
+    "aten._scaled_dot_product_flash_attention_for_cpu_backward.default",
+}
 
-@pytest.mark.parametrize("name", ["checkpoint_resume", "hf_trainer", "threaded_server"])
-def test_in_this_process(name: str) -> None:
-    torch._dynamo.reset()
+RANDOM = {"aten.bernoulli.p"}  # dropout, drawn from torch's generator
+
+#: Example → the ops that it may call in ATen. All of the others are kernels. Products and attention are the library's
+#: where that is the faster on this machine.
+IN_ATEN = {
+    "accelerate_loop": PRODUCTS,
+    "checkpoint_resume": PRODUCTS | RANDOM,
+    "graph_networks": PRODUCTS,
+    "hf_trainer": PRODUCTS | ATTENTION,
+    "lightning_trainer": PRODUCTS,
+    "sentence_embeddings": PRODUCTS | ATTENTION,
+    "threaded_server": PRODUCTS,
+    "transformers_generate": PRODUCTS | ATTENTION,
+}
+
+#: Those that run in two processes.
+DISTRIBUTED = {"distributed"}
+
+
+@pytest.fixture
+def environment() -> Iterator[None]:
+    """Puts back the variables that Lightning, scikit-learn and transformers set for processes to come."""
+    before = dict(os.environ)
+    yield
+    for name in os.environ.keys() - before.keys():
+        del os.environ[name]
+    os.environ.update(before)
+
+
+@pytest.mark.parametrize("name", IN_ATEN)
+def test_in_this_process(name: str, environment: None) -> None:
     runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
-    fell_back = fallbacks()
-    torch._dynamo.reset()
-    assert not fell_back, fell_back
+    graphs = cuesta.report().graphs
+    assert graphs and not fallbacks()
+    assert [graph.specialised for graph in graphs if graph.specialised] == []
+    assert {call["op"] for graph in graphs for call in graph.aten_calls} <= IN_ATEN[name]
 
 
-def test_in_two_processes() -> None:
+def launched(command: list[str | Path]) -> list[str]:
+    """The lines that a command prints."""
     # Where a signal ends a process of the two, its stacks say at what: one was by SIGABRT, once in some fifty runs.
     environment = os.environ | {"PYTHONFAULTHANDLER": "1"}
-    command = [sys.executable, EXAMPLES / "distributed.py"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.splitlines() == [f"{name}: 2 processes trained as one does" for name in ("DDP", "FSDP2")]
+    return done.stdout.splitlines()
+
+
+TORCHRUN: list[str | Path] = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
+
+
+@pytest.mark.parametrize("command", [[sys.executable], [*TORCHRUN]], ids=["alone", "torchrun"])
+def test_in_two_processes(command: list[str | Path]) -> None:
+    lines = launched([*command, EXAMPLES / "distributed.py"])
+    assert lines == [f"{name}: 2 processes trained as one does" for name in ("DDP", "FSDP2")]
+
+
+def test_accelerate_in_two_processes() -> None:
+    (line,) = launched([*TORCHRUN, EXAMPLES / "accelerate_loop.py"])
+    assert line.startswith("8 batches a process")
 
 
 def test_every_example_is_run() -> None:
-    names = {path.stem for path in EXAMPLES.glob("*.py")}
-    assert names == {"checkpoint_resume", "distributed", "hf_trainer", "threaded_server"}
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == IN_ATEN.keys() | DISTRIBUTED

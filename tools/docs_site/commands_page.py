@@ -12,17 +12,16 @@ from importlib.metadata import distribution
 from cuesta.tools.markdown import code
 
 
-def commands() -> dict[str, str]:
-    """Name → the `module:function` of each command that cuesta installs."""
-    points = distribution("cuesta").entry_points.select(group="console_scripts")
-    return {point.name: point.value for point in sorted(points, key=lambda point: point.name)}
+def commands() -> list[str]:
+    """The names of the commands that cuesta installs."""
+    return sorted(point.name for point in distribution("cuesta").entry_points.select(group="console_scripts"))
 
 
 def help_of(command: str) -> str:
-    """What a command prints for `--help`."""
-    module, _, function = commands()[command].partition(":")
+    """What a command prints for `--help`. Each command is the `main` of the module of its name."""
+    main = importlib.import_module(f"cuesta.tools.{command.replace('-', '_')}").main
     with _columns(100), contextlib.redirect_stdout(io.StringIO()) as printed, contextlib.suppress(SystemExit):
-        getattr(importlib.import_module(module), function)(["--help"])
+        main(["--help"])
     return printed.getvalue()
 
 

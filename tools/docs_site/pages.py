@@ -20,7 +20,13 @@ _FILES = {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md", 
 _EXAMPLES = {f"examples/{p.name}": f"examples/{p.stem}.md" for p in sorted((ROOT / "examples").glob("*.py"))}
 
 #: Path beside docs/ → its page on the site.
-OUTSIDE = {**_FILES, **_EXAMPLES, "examples": "examples/index.md", "README.md": "index.md"}
+OUTSIDE = {
+    **_FILES,
+    **_EXAMPLES,
+    "examples": "examples/index.md",
+    "LICENSE": "license.md",
+    "README.md": "index.md",
+}
 
 
 def generated_pages() -> dict[str, str]:
@@ -29,6 +35,7 @@ def generated_pages() -> dict[str, str]:
         **{page: _as_page((ROOT / name).read_text()) for name, page in _FILES.items()},
         **example_pages(),
         "examples/index.md": _examples(),
+        "license.md": f"# Licence\n\n{code((ROOT / 'LICENSE').read_text(), 'text')}",
         "reference/api.md": api_page(),
         "reference/commands.md": commands_page(),
         "reference/ops.md": ops_page(),
@@ -65,5 +72,5 @@ def _first_sentence(path: Path) -> str:
 
 
 def _as_page(text: str) -> str:
-    """A file of the root as a page of the site: its links to docs/ become links within the site."""
-    return re.sub(r"\]\(docs/", "](", text)
+    """A file beside docs/ as a page of the site: its links become links within the site."""
+    return re.sub(r"\]\(([^)#:]+)", lambda found: "](" + OUTSIDE.get(found[1], found[1].removeprefix("docs/")), text)
