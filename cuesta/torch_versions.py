@@ -27,10 +27,15 @@ OLDEST, NEWEST = (2, 11), (2, 14)
 LOST_NAME = (AttributeError, ImportError, TypeError)
 
 
+def installed() -> tuple[int, int]:
+    """The version of this torch without what comes after its second number: (2, 13) of "2.13.0+cpu"."""
+    found = re.match(r"(\d+)\.(\d+)", torch.__version__)
+    return (int(found[1]), int(found[2])) if found else NEWEST
+
+
 def is_untested() -> bool:
     """Whether this torch is newer than those that cuesta was tested with."""
-    found = re.match(r"(\d+)\.(\d+)", torch.__version__)
-    return found is not None and (int(found[1]), int(found[2])) > NEWEST
+    return installed() > NEWEST
 
 
 def tested() -> str:

@@ -13,6 +13,7 @@ from cuesta.dialects.host.aten_abi import Number, Present, Undefined, dispatcher
 from cuesta.lowering.host_to_llvm import needed
 from cuesta.lowering.host_to_llvm.dispatch_step import BOX_FROM_NEW, BOX_FROM_TORCH, word_helper
 from cuesta.runtime.executable import Executable
+from cuesta.torch_versions import installed
 
 X = torch.tensor([1.0, 2.0])
 Call = Callable[..., list[torch.Tensor]]
@@ -58,7 +59,16 @@ def test_a_tensor_that_is_none_arrives_undefined(call: Call) -> None:
     assert list(SEEN) == [(True, None, None)]
 
 
-@pytest.mark.parametrize("box", [BOX_FROM_TORCH, BOX_FROM_NEW])
+@pytest.mark.parametrize(
+    "box",
+    [
+        pytest.param(
+            BOX_FROM_TORCH,
+            marks=pytest.mark.skipif(installed() < (2, 13), reason="torch before 2.13 has no function that makes one"),
+        ),
+        BOX_FROM_NEW,
+    ],
+)
 @pytest.mark.parametrize("device", ["cpu", "cuda:3", "meta"])
 def test_devices_and_other_optionals_arrive(call: Call, box: str, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(needed._HELPERS, "cuesta_word", word_helper(box))

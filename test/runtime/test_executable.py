@@ -17,6 +17,7 @@ from cuesta.errors import ExecutionError
 from cuesta.runtime import executable as executable_module
 from cuesta.runtime.executable import ARENAS, Executable
 from cuesta.runtime.handles import steal
+from cuesta.torch_versions import installed
 
 Tensor = torch.Tensor
 Load = Callable[..., Executable]
@@ -83,6 +84,7 @@ def test_kernels_run_between_calls_and_share_the_arena(load: Load, assert_same: 
         assert_same(executable([a, b]), [a @ b, 4 * (a @ b)[0, 0]])
 
 
+@pytest.mark.skipif(installed() < (2, 13), reason="torch before 2.13 prints the reason and does not keep it")
 @pytest.mark.parametrize("limit", [0, 1 << 16])
 def test_a_failed_call_raises_torch_s_message_and_the_next_call_works(
     load: Load, assert_same: Check, limit: int

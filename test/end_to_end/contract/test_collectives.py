@@ -21,11 +21,15 @@ from cuesta.tools.bench.backends import fallbacks
 
 WORLD = 2
 
+#: Torch's names, and those that 2.11 has for the same.
+all_gather = getattr(collectives, "all_gather_single", None) or collectives.all_gather_tensor
+reduce_scatter = getattr(collectives, "reduce_scatter_single", None) or collectives.reduce_scatter_tensor
+
 
 def gathered(x: Tensor) -> Tensor:
     total = collectives.all_reduce(torch.sin(x), "sum", dist.group.WORLD)
-    everyone = collectives.all_gather_single(total * (dist.get_rank() + 1), 0, dist.group.WORLD)
-    return collectives.reduce_scatter_single(everyone * 2, "sum", 0, dist.group.WORLD) + 1
+    everyone = all_gather(total * (dist.get_rank() + 1), 0, dist.group.WORLD)
+    return reduce_scatter(everyone * 2, "sum", 0, dist.group.WORLD) + 1
 
 
 def differentiable(x: Tensor, w: Tensor) -> Tensor:

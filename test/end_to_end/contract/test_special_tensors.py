@@ -10,6 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.testing import assert_close
 
+from cuesta.torch_versions import installed
+
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # torch: sparse is beta, quantised is deprecated
 
 
@@ -45,6 +47,7 @@ def test_a_sparse_gradient(module: nn.Module, backend: str) -> None:
     assert_close(found[1], found[0])
 
 
+@pytest.mark.skipif(installed() < (2, 12), reason="torch 2.11 traces no quantize_per_tensor")
 def test_quantised(same_as_eager: Callable[..., Any]) -> None:
     def f(x: Tensor) -> Tensor:
         q = torch.quantize_per_tensor(x * 2, 0.1, 0, torch.qint8)
