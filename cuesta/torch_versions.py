@@ -13,6 +13,7 @@ import re
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import torch
 
@@ -61,8 +62,11 @@ def warn_once(text: str) -> None:
 
 def told(error: BaseException) -> str:
     """What an error says of a newer torch: the error, where in cuesta it arose, and what was tested."""
+    here = f"{Path(__file__).parent}/"
     frames = traceback.extract_tb(error.__traceback__)
-    ours = [f"{frame.filename.rpartition('/cuesta/')[2]}:{frame.lineno}" for frame in frames if _is_ours(frame)]
+    ours = [
+        f"{frame.filename.removeprefix(here)}:{frame.lineno}" for frame in frames if frame.filename.startswith(here)
+    ]
     where = f" (at {ours[-1]})" if ours else ""
     return (
         f"torch {torch.__version__} lacks something that cuesta needs: {type(error).__name__}: {error}{where}; "
@@ -86,7 +90,3 @@ def names_may_be_lost() -> Iterator[None]:
     except LOST_NAME:
         if not is_untested():
             raise
-
-
-def _is_ours(frame: traceback.FrameSummary) -> bool:
-    return "/cuesta/" in frame.filename
