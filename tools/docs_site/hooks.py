@@ -9,20 +9,20 @@ import posixpath
 import re
 from typing import TYPE_CHECKING, Any
 
-from cuesta.tools.docs_site.pages import OUTSIDE, ROOT, example_pages, generated_pages
+from cuesta.tools.docs_site.pages import OUTSIDE, decisions, example_pages, generated_pages
 
 if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig
     from mkdocs.structure.files import Files
     from mkdocs.structure.pages import Page
 
+_DECISIONS = "decisions/README.md"
 _LINK = re.compile(r"(?<=\]\()([^)#:\s]+)(?=[)#])")
 
 
 def on_config(config: MkDocsConfig) -> None:
     """Lists the decisions and the examples in the navigation, in the places where mkdocs.yml names their overviews."""
-    decisions = sorted(path.name for path in (ROOT / "docs" / "decisions").glob("0*.md"))
-    _extend(config.nav, "decisions/README.md", [f"decisions/{name}" for name in decisions])
+    _extend(config.nav, _DECISIONS, [f"decisions/{name}" for name in decisions()])
     _extend(config.nav, "examples/index.md", sorted(example_pages()))
 
 
@@ -35,7 +35,10 @@ def on_files(files: Files, config: MkDocsConfig) -> None:
 
 
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
-    """Turns each link to a file outside of docs/ into a link to that file's page on the site."""
+    """Turns each link to a file outside of docs/ into a link to that file's page on the site, and lists the decisions
+    on their overview."""
+    if page.file.src_uri == _DECISIONS:
+        markdown += "\n## All of them\n\n" + "".join(f"- [{title}]({name})\n" for name, title in decisions().items())
     folder = posixpath.dirname(page.file.src_uri)
     return _LINK.sub(lambda found: inside(found[1], folder), markdown)
 

@@ -49,6 +49,12 @@ def example_pages() -> dict[str, str]:
     return {page: _example(ROOT / name) for name, page in _EXAMPLES.items()}
 
 
+def decisions() -> dict[str, str]:
+    """The page of each decision, within decisions/ → its title."""
+    pages = sorted((ROOT / "docs" / "decisions").glob("0*.md"))
+    return {page.name: page.read_text().partition("\n")[0].removeprefix("# ") for page in pages}
+
+
 def _example(path: Path) -> str:
     return f"# {path.name}\n\n{_about(path)}\n\n{code(path.read_text(), 'python')}"
 
@@ -68,7 +74,7 @@ def _about(path: Path) -> str:
 
 
 def _first_sentence(path: Path) -> str:
-    return re.split(r"(?<=[.:])\s", " ".join(_about(path).split()), maxsplit=1)[0].rstrip(":")
+    return re.split(r"(?<=\.)\s", " ".join(_about(path).split()), maxsplit=1)[0]
 
 
 def _as_page(text: str) -> str:
