@@ -20,6 +20,7 @@ from cuesta.dialects.upstream_fields import FUNCTION_TYPE
 from cuesta.passes.infra.registry import Pass, register_pass
 
 _NAN = 0x7FC0
+_FROM_INTEGERS = (arith.SIToFPOp.OPERATION_NAME, arith.UIToFPOp.OPERATION_NAME)
 #: Ops that pass numbers on unchanged.
 _MOVES = (
     *("affine.", "memref.", "scf.", "func.", "arith.select", "arith.constant", "arith.bitcast"),
@@ -57,12 +58,21 @@ def truncate(x: ir.Value, target: ir.Type) -> ir.Value:
     x = x if x.type == f32 else arith.truncf(f32, x)
     bits = arith.bitcast(i32, x)
     sixteen = _constant(i32, 16)
+    if _is_exact(x):
+        return arith.bitcast(target, arith.trunci(i16, arith.shrui(bits, sixteen)))
     # Adds half of the last bit that stays, minus one unless that bit is odd, so that ties go to even.
     odd = arith.andi(arith.shrui(bits, sixteen), _constant(i32, 1))
     rounded = arith.addi(bits, arith.addi(odd, _constant(i32, 0x7FFF)))
     upper = arith.trunci(i16, arith.shrui(rounded, sixteen))
     is_nan = arith.cmpf(arith.CmpFPredicate.UNO, x, x)
     return arith.bitcast(target, arith.select(is_nan, _constant(i16, _NAN), upper))
+
+
+def _is_exact(x: ir.Value) -> bool:
+    """Whether x comes from an integer of at most 8 bits, so that rounding to bf16 would change nothing."""
+    if isinstance(x.owner, ir.Block) or x.owner.name not in _FROM_INTEGERS:
+        return False
+    return _element(x.owner.operands[0].type).width <= 8
 
 
 def _words(kind: ir.Type) -> tuple[ir.Type, ir.Type, ir.Type]:

@@ -333,14 +333,28 @@ def _as_sum(route: str, a: ir.Value, b: ir.Value) -> ir.Value:
     *batch, m, k, n = [*shape_of(a), shape_of(b)[-1]]
     if route == COLUMNS:
         left, right = _B.reshape(a, [*batch, m, k, 1]), _B.reshape(b, [*batch, 1, k, n])
-        dim = len(batch) + 1
+        summed = [len(batch) + 1]
     else:
+        parts = _dims_of_k(b)
         across = [*range(len(batch)), len(batch) + 1, len(batch)]
-        left, right = _B.reshape(a, [*batch, m, 1, k]), _B.reshape(_B.permute(b, across), [*batch, 1, n, k])
-        dim = len(batch) + 2
+        left = reshaped(a, [*batch, m, 1, *parts])
+        right = reshaped(_B.permute(b, across), [*batch, 1, n, *parts])
+        summed = [len(batch) + 2 + i for i in range(len(parts))]
     # Converted behind the views: they fold into the views of the caller's, and fusion sees the matrix in memory order.
     left, right = (_B.convert(x, opmath(spelling_of(x))) for x in (left, right))
-    return _B.reduce("sum", _B.pointwise("mul", left, right), [dim])
+    return _B.reduce("sum", _B.pointwise("mul", left, right), summed)
+
+
+def _dims_of_k(b: ir.Value) -> list[Number]:
+    """The dims into which K is split where the right factor is computed, such as the groups of a quantised weight; else
+    K. A sum over these dims needs no reshape between the product and what computes the factor."""
+    k = shape_of(b)[-2]
+    turned = maker(b, Permute)
+    merged = maker(turned.operands[0], Reshape) if turned is not None else None
+    if merged is None or len(shape_of(b)) > 2 or isinstance(merged.operands[0].owner, ir.Block):
+        return [k]
+    first, *rest = shape_of(merged.operands[0])
+    return rest if first == shape_of(b)[-1] and math.prod(map(hint, rest)) == hint(k) else [k]
 
 
 def _in_panels(op: ir.Operation, a: ir.Value, b: ir.Value) -> ir.Value:

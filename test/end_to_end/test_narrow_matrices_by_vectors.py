@@ -47,6 +47,32 @@ def test_one_kernel_with_what_is_around(name: str, dtype: torch.dtype) -> None:
     assert not graph.aten_calls and len(graph.kernels) == 1, cuesta.report()
 
 
+def _per_row(x: Tensor, w: Tensor, scale: Tensor) -> Tensor:
+    return x @ (w.to(x.dtype) * scale[:, :1]).t()
+
+
+def _per_group(x: Tensor, w: Tensor, scale: Tensor) -> Tensor:
+    groups = w.to(x.dtype).view(*scale.shape, -1) * scale[..., None]
+    return x @ groups.view(w.shape).t()
+
+
+def _behind(x: Tensor, w: Tensor, scale: Tensor) -> Tensor:
+    return (x @ w.to(x.dtype).t()) * scale[:, 0]
+
+
+@pytest.mark.parametrize("multiply", [_per_row, _per_group, _behind])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_quantised_weight_is_widened_in_the_kernel(multiply: Callable[..., Tensor], dtype: torch.dtype) -> None:
+    """Memory is read for one byte a weight. No tensor of the weight's size is written."""
+    torch.manual_seed(0)
+    w = torch.randint(-128, 128, (LENGTH, 256), dtype=torch.int8)
+    x, scale = torch.randn(1, 256, dtype=dtype), torch.rand(LENGTH, 8).to(dtype) / 256
+    actual = torch.compile(multiply, backend="cuesta", options={"cache": False})(x, w, scale)
+    assert_close(actual, multiply(x, w, scale), rtol=2 * torch.finfo(dtype).eps, atol=2 * torch.finfo(dtype).eps)
+    (graph,) = cuesta.report().graphs
+    assert not graph.aten_calls and len(graph.kernels) == 1, cuesta.report()
+
+
 def test_a_small_matrix_stays_the_librarys() -> None:
     w, x = torch.randn(64, 64, dtype=torch.bfloat16), torch.randn(1, 64, dtype=torch.bfloat16)
     compiled = torch.compile(lambda w, x: x @ w.t(), backend="cuesta", options={"cache": False})

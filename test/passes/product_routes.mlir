@@ -36,6 +36,21 @@ func.func @rows(%a: tensor<2x3xbf16>, %b: tensor<3x4xbf16>) -> tensor<2x4xbf16> 
   return %0 : tensor<2x4xbf16>
 }
 
+// The groups of a quantised weight stay dims. The views fold: nothing stands between the weight and its product then.
+// CHECK-LABEL: func.func @groups
+// CHECK-SAME: (%[[X:.*]]: tensor<1x64xf32>,
+// CHECK-DAG: %[[XG:.*]] = "cuesta.reshape"(%[[X]]) : (tensor<1x64xf32>) -> tensor<1x1x4x16xf32>
+// CHECK-DAG: %[[WG:.*]] = "cuesta.reshape"({{.*}}) : (tensor<8x64xf32>) -> tensor<1x8x4x16xf32>
+// CHECK: %[[P:.*]] = "cuesta.mul"(%[[XG]], %[[WG]])
+// CHECK-NEXT: "cuesta.sum"(%[[P]]) {dims = [2, 3], keepdim = 0 : i64} : (tensor<1x8x4x16xf32>) -> tensor<1x8xf32>
+func.func @groups(%x: tensor<1x64xf32>, %w: tensor<8x4x16xf32>, %s: tensor<8x4x1xf32>) -> tensor<1x8xf32> {
+  %0 = "cuesta.mul"(%w, %s) : (tensor<8x4x16xf32>, tensor<8x4x1xf32>) -> tensor<8x4x16xf32>
+  %1 = "cuesta.reshape"(%0) : (tensor<8x4x16xf32>) -> tensor<8x64xf32>
+  %2 = "cuesta.permute"(%1) {dims = [1, 0]} : (tensor<8x64xf32>) -> tensor<64x8xf32>
+  %3 = "cuesta.mm"(%x, %2) {route = "rows"} : (tensor<1x64xf32>, tensor<64x8xf32>) -> tensor<1x8xf32>
+  return %3 : tensor<1x8xf32>
+}
+
 // CHECK-LABEL: func.func @scaled
 // CHECK-SAME: (%[[C:.*]]: tensor<4xf32>,
 // CHECK: %[[S:.*]] = "cuesta.sum"

@@ -105,3 +105,17 @@ module @kernels {
     return
   }
 }
+
+// An integer of 8 bits is a bf16 without rounding.
+// CHECK-LABEL: func.func @of_bytes
+// CHECK: %[[F:.*]] = arith.sitofp %{{.*}} : i8 to f32
+// CHECK-NEXT: %[[I:.*]] = arith.bitcast %[[F]] : f32 to i32
+// CHECK: %[[U:.*]] = arith.shrui %[[I]], %{{.*}} : i32
+// CHECK-NEXT: arith.trunci %[[U]] : i32 to i16
+// CHECK-NOT: arith.cmpf
+// CHECK: return
+func.func @of_bytes(%x: i8) -> bf16 {
+  %0 = arith.sitofp %x : i8 to f32
+  %1 = arith.truncf %0 : f32 to bf16
+  return %1 : bf16
+}
