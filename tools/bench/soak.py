@@ -129,7 +129,8 @@ class Sample:
         memory = int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
         mappings = Path("/proc/self/maps").read_bytes().count(b"\n")
         files = len(os.listdir("/proc/self/fd"))
-        temporary = sum(1 for _ in Path(tempfile.gettempdir()).rglob("*"))
+        # os.walk passes over folders that other processes remove meanwhile.
+        temporary = sum(len(folders) + len(files) for _, folders, files in os.walk(tempfile.gettempdir()))
         return Sample(calls, memory, allocated_bytes(), sys.getallocatedblocks(), mappings, files, temporary)
 
 
