@@ -122,7 +122,7 @@ def _debian_root(version: str) -> Path:
                 shutil.copy(Path("/", name), root / name)
         if Path("/etc/xdg/pip").is_dir():
             shutil.copytree("/etc/xdg/pip", root / "etc/xdg/pip", dirs_exist_ok=True)
-        (root / str(ROOT).lstrip("/")).mkdir(parents=True, exist_ok=True)
+    (root / str(ROOT).lstrip("/")).mkdir(parents=True, exist_ok=True)  # the checkout may have moved since
     found = subprocess.run(_enter(root, "python3", "--version"), capture_output=True, text=True)
     if not found.stdout.startswith(f"Python {version}."):
         raise NotToBeHad(f"{here}; Debian {DEBIAN[version]} has {found.stdout.strip() or _last_line(found.stderr)}")
