@@ -61,9 +61,9 @@ def __getattr__(name: str) -> Any:
     try:
         value = getattr(importlib.import_module(module), attribute)
     except (AttributeError, ImportError) as error:
-        from cuesta.torch_versions import raise_told
+        from cuesta.torch_versions import raise_unsupported
 
-        raise_told(f"cuesta.{name}", error)
+        raise_unsupported(f"cuesta.{name}", error)
         raise
     globals()[name] = value
     return value

@@ -18,7 +18,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
-import importlib.metadata
 import logging
 import os
 import platform
@@ -33,6 +32,7 @@ from typing import BinaryIO
 
 import torch
 
+from cuesta.distributions import version_of
 from cuesta.errors import OptionError, UnsafeFileError
 from cuesta.huge_pages import gives_free_pages_away
 from cuesta.runtime.machine import first_processor
@@ -349,7 +349,7 @@ def environment_key() -> str:
         *_cpu(),
         torch.__version__,
         str(torch.version.git_version),
-        _distribution_version("torch-mlir"),
+        version_of("torch-mlir") or "none",
         sys.version,
         _sources(Path(__file__).parent),
         f"gives free pages away: {gives_free_pages_away()}",
@@ -361,13 +361,6 @@ def _cpu() -> tuple[str, ...]:
     Python's `platform` describes it."""
     fields = [value for name, value in first_processor().items() if name in _CPU_FIELDS]
     return (platform.machine(), *(fields or [platform.processor(), platform.platform()]))
-
-
-def _distribution_version(name: str) -> str:
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return "none"
 
 
 def _sources(package: Path) -> str:

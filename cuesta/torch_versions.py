@@ -1,8 +1,8 @@
 """Says which versions of torch cuesta was tested with, and what happens with a newer one.
 
 A newer torch is tried, for most of what cuesta needs of torch is there for years. But it may have lost a private name
-that cuesta/torch_private/ has, or have changed its arguments. With a torch that was tested such an error is raised, as
-any other; with a newer one it is told, and the graph runs op by op.
+that cuesta/torch_private/ has, or have changed its arguments. With a tested torch, such an error is raised like any
+other. With a newer torch, a warning and the report name the error, and the graph runs op by op.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def told(error: BaseException) -> str:
     )
 
 
-def raise_told(what: str, error: BaseException) -> None:
+def raise_unsupported(what: str, error: BaseException) -> None:
     """Raises Unsupported if a newer torch is to blame that `what`, a public function of cuesta's, cannot be imported;
     returns otherwise."""
     if is_untested():
@@ -83,8 +83,8 @@ def raise_told(what: str, error: BaseException) -> None:
 
 @contextmanager
 def names_may_be_lost() -> Iterator[None]:
-    """A context in which imports may fail with a newer torch. What they are for is lost, and the first compile, which
-    needs them too, says so."""
+    """A context in which imports may fail with a newer torch. What they would register is then missing. The first
+    compile needs the same imports, and says what torch lacks."""
     try:
         yield
     except LOST_NAME:

@@ -25,6 +25,7 @@ NAMELESS = {"utils", "util", "helpers", "helper", "common", "misc"}
 BASE = {
     "_mlir",
     "cache",
+    "distributions",
     "errors",
     "huge_pages",
     "options",
@@ -45,6 +46,7 @@ COMPILER = LEVELS | {"passes", "lowering", "frontend", "cache_artifacts", "colle
 #: Room → what it may import of cuesta, beside itself; None is anything. docs/architecture.md draws it.
 MAY_IMPORT: dict[str, set[str] | None] = {
     **dict.fromkeys(BASE, BASE),
+    "distributions": set(),
     "sizes": {"errors"},
     "torch_private": {"errors"},
     "policy": {"sizes", "targets", "torch_private"},

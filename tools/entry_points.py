@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import importlib.metadata
 import platform
 import sys
 from collections.abc import Callable
 from typing import Any
 
 import cuesta
+from cuesta.distributions import version_of
 
 #: Distribution → its name in the text. Torch's metadata lacks the "+cpu" that its own __version__ has.
 _STANDS_ON = {"torch": "torch", "torch-mlir": "MLIR bindings torch-mlir", "triton": "Triton"}
@@ -21,10 +21,8 @@ def versions() -> str:
     """The versions of cuesta and of what it stands on, one a line."""
     lines = [f"cuesta {cuesta.__version__}", f"Python {platform.python_version()}"]
     for distribution, name in _STANDS_ON.items():
-        try:
-            lines.append(f"{name} {importlib.metadata.version(distribution)}")
-        except importlib.metadata.PackageNotFoundError:
-            lines.append(f"{name}: not installed")
+        version = version_of(distribution)
+        lines.append(f"{name}: not installed" if version is None else f"{name} {version}")
     return "\n".join(lines)
 
 

@@ -1,6 +1,6 @@
 """Names the function that torch.compile calls as backend "cuesta".
 
-With a torch that cuesta was tested with it is backend.py's. A newer torch may lack a private name without which
+With a tested torch, this is the function of backend.py. A newer torch may lack a private name without which
 backend.py cannot even be imported: then each graph runs op by op.
 """
 

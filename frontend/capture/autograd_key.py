@@ -19,6 +19,7 @@ from collections.abc import Iterator
 import torch
 
 from cuesta.cache import content_key
+from cuesta.distributions import version_of
 from cuesta.torch_private.inductor import key_of_sources, keys_without_inductors
 
 #: torch's own function, which reads all of torch's sources.
@@ -39,11 +40,7 @@ def keys_of_ours(*parts: str) -> Iterator[None]:
 def _machine() -> list[str]:
     """The properties of the machine that torch's description of the system distinguishes."""
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else ""
-    try:
-        triton = importlib.metadata.version("triton")
-    except importlib.metadata.PackageNotFoundError:
-        triton = ""
-    return [gpu, str(torch.version.cuda), str(torch.version.hip), triton]
+    return [gpu, str(torch.version.cuda), str(torch.version.hip), version_of("triton") or ""]
 
 
 @functools.cache

@@ -20,6 +20,7 @@ from cuesta.dialects.upstream_fields import FUNCTION_TYPE
 from cuesta.passes.infra.registry import Pass, register_pass
 
 _NAN = 0x7FC0
+#: Ops that convert integers to floats.
 _FROM_INTEGERS = (arith.SIToFPOp.OPERATION_NAME, arith.UIToFPOp.OPERATION_NAME)
 #: Ops that pass numbers on unchanged.
 _MOVES = (

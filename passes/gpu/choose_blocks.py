@@ -118,8 +118,7 @@ class _Kernel:
             for value, classes in zip(g.operands, operand_classes(g), strict=True)
             if _in_memory(value)
         ]
-        counts = _elements(function, launches)
-        tensors += [classes for g in generics for classes in _read_at_positions(g, counts)]
+        tensors += [classes for g in generics for classes in _read_at_positions(g, function, launches)]
         sizes = SIZES.of(function)
         parallel = set(PARALLEL.of(function))
         spaces = [CLASSES.of(g) for g in generics]
@@ -323,18 +322,14 @@ def _require_room(function: func.FuncOp, covered: Sequence[tuple[Number, int]]) 
             raise Unsupported(f"kernel @{function.name.value} needs {size} elements in one block of {block}")
 
 
-def _elements(function: func.FuncOp, launches: Sequence[Launch]) -> dict[ir.Value, int]:
-    """An estimate of how many elements each tensor that a kernel is passed has."""
-    shapes = argument_shapes(function).items()
-    return {argument: math.prod(largest(launches, sizes)) for argument, (sizes, _) in shapes}
-
-
-def _read_at_positions(generic: ir.Operation, counts: Mapping[ir.Value, int]) -> Iterator[list[int]]:
+def _read_at_positions(generic: ir.Operation, function: func.FuncOp, launches: Sequence[Launch]) -> Iterator[list[int]]:
     """For each tensor that a generic's body reads at computed positions, while a loop walks its last dim: the generic's
-    classes, that of this loop last, as of a tensor that has all of them as dims. `counts` has the elements of each
-    tensor in memory. Small tensors stay in a cache."""
+    classes, that of this loop last, as of a tensor that has all of them as dims. Small tensors stay in a cache."""
     for op in body_ops(generic):
-        if op.name != "tensor.extract" or counts.get(op.operands[0], 0) < _CACHED:
+        if op.name != "tensor.extract":
+            continue
+        shape = argument_shapes(function).get(op.operands[0])
+        if shape is None or math.prod(largest(launches, shape[0])) < _CACHED:
             continue
         last = list(op.operands)[-1].owner
         if not isinstance(last, ir.Block) and last.name == "linalg.index":

@@ -26,7 +26,7 @@ ANY_ROWS = 256
 _ROWS, _ROWS_ACROSS = 64, 128
 #: A right factor of fewer elements stays in a cache, and a library is as fast.
 _LITTLE = 1 << 16
-#: Sums of fewer terms than a vector has lanes leave a kernel by a vector nothing to do in parallel.
+#: The fewest terms of a sum that fill a vector: with fewer, a kernel's loop along K cannot be vectorised.
 _SHORT_SUM = 16
 #: The most elements of a left factor that stays in L2 while every panel is multiplied by it.
 _IN_CACHE = 1 << 18

@@ -58,7 +58,7 @@ def test_python_parses(name: str) -> None:
 def _blocks(path: Path, language: str) -> Iterator[str]:
     found: list[str] = []
     parser = CodeBlockParser(language, evaluator=lambda example: found.append(str(example.parsed)))
-    for example in Document.parse(str(path), *[parser]).examples():
+    for example in Document.parse(str(path), parser).examples():
         example.evaluate()
     yield from found
 

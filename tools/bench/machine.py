@@ -6,11 +6,11 @@ import os
 import platform
 import subprocess
 from datetime import UTC, datetime
-from importlib import metadata
 from pathlib import Path
 
 import torch
 
+from cuesta.distributions import version_of
 from cuesta.runtime.machine import first_processor
 
 PACKAGES = ("torch", "triton", "torch-mlir", "transformers", "torchvision", "numpy", "cuesta")
@@ -25,7 +25,7 @@ def describe(threads: int) -> dict[str, object]:
         "capability": torch.backends.cpu.get_cpu_capability(),
         "system": platform.platform(),
         "python": platform.python_version(),
-        "packages": {name: _version(name) for name in PACKAGES},
+        "packages": {name: version_of(name) for name in PACKAGES},
         "commit": _commit(),
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
         "load": os.getloadavg(),
@@ -62,13 +62,6 @@ def _cpu_name() -> str:
     said = first_processor()
     name = said.get("model name", platform.machine() if said else platform.processor())
     return f"{name} (family {said['cpu family']}, model {said['model']})" if "cpu family" in said else name
-
-
-def _version(package: str) -> str | None:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
 
 
 def _commit() -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import io
 import os
@@ -17,6 +18,7 @@ def commands() -> list[str]:
     return sorted(point.name for point in distribution("cuesta").entry_points.select(group="console_scripts"))
 
 
+@functools.cache
 def help_of(command: str) -> str:
     """What a command prints for `--help`. Each command is the `main` of the module of its name."""
     main = importlib.import_module(f"cuesta.tools.{command.replace('-', '_')}").main

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -30,7 +31,8 @@ def passes_page() -> str:
         rooms.setdefault(_folder(kind.__module__), []).append(kind)
     parts = [_ABOUT]
     for folder, kinds in sorted(rooms.items()):
-        parts += [f"\n## {folder}/\n", *(_described(kind) for kind in kinds)]
+        in_module = Counter(kind.__module__ for kind in kinds)
+        parts += [f"\n## {folder}/\n", *(_described(kind, in_module[kind.__module__] == 1) for kind in kinds)]
     return "".join([*parts, "\n## FX graphs\n", *_fx_passes()])
 
 
@@ -39,19 +41,14 @@ def _folder(module: str) -> str:
     return "/".join(module.split(".")[1:3])
 
 
-def _described(kind: type[Pass]) -> str:
-    module = sys.modules[kind.__module__]
-    about = prose((module.__doc__ if _alone(kind) else kind.__doc__) or "")
+def _described(kind: type[Pass], alone: bool) -> str:
+    """A pass's section. The docstring of the module is about the pass if the pass is `alone` in it."""
+    about = prose((sys.modules[kind.__module__].__doc__ if alone else kind.__doc__) or "")
     options = dataclasses.fields(kind)
     rows = [[f"`{f.name.replace('_', '-')}`", f"`{f.type}`", f"`{f.default}`"] for f in options]
     shown = table(["option", "type", "default"], rows) if rows else ""
     where = ", ".join(_stages_with(kind.name)) or "no stage by default"
     return f"\n### {kind.name}\n\n{about}\n\n{shown}\nRun by: {where}. Module: `{kind.__module__}`.\n"
-
-
-def _alone(kind: type[Pass]) -> bool:
-    """Whether a module defines one pass, so that the module's docstring is about it."""
-    return [other.__module__ for other in all_passes().values()].count(kind.__module__) == 1
 
 
 def _stages_with(name: str) -> Iterator[str]:

@@ -10,8 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from cuesta.tools.bench.reporting.plot import COLOURS
+
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "benchmarks"
-_COLOURS = {"cuesta": "#2c6fb5", "Inductor": "#e08a2b"}
+_BACKENDS = {"cuesta": "cuesta", "inductor": "Inductor"}
 
 
 @dataclass(frozen=True)
@@ -57,9 +59,9 @@ def draw(path: Path, names: Sequence[str], pairs: Sequence[tuple[float, float]],
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(figsize=(7, 0.9 + 0.42 * len(names)), layout="constrained")
-    for k, (who, colour) in enumerate(_COLOURS.items()):
+    for k, (backend, name) in enumerate(_BACKENDS.items()):
         places = [i + (k - 0.5) * 0.4 for i in range(len(names))]
-        bars = axes.barh(places, [pair[k] for pair in pairs], 0.38, color=colour, label=who)
+        bars = axes.barh(places, [pair[k] for pair in pairs], 0.38, color=COLOURS[backend], label=name)
         axes.bar_label(bars, fmt="%.1f", padding=2, fontsize=8)
     axes.set_yticks(range(len(names)), names, fontsize=9)
     axes.invert_yaxis()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -10,6 +9,7 @@ import torch
 
 from cuesta import cache_artifacts
 from cuesta.cache import Cache, Hit, content_key, environment_key, open_cache
+from cuesta.distributions import version_of
 from cuesta.driver.loading import load
 from cuesta.errors import ArtefactError
 from cuesta.frontend.capture import tensor_cores
@@ -119,7 +119,5 @@ def _target_key(target: Target) -> str:
     depends on Triton's version."""
     if target.kind in ("cpu", "tt"):
         return str(target)
-    try:
-        return f"{target} triton {importlib.metadata.version('triton')}"
-    except importlib.metadata.PackageNotFoundError:
-        return f"{target} no triton"
+    triton = version_of("triton")
+    return f"{target} no triton" if triton is None else f"{target} triton {triton}"

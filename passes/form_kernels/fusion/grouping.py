@@ -206,7 +206,7 @@ class Grouping:
             parallel = product_classes(space, nodes)
         else:
             scatters = any(node.base is not None for node in nodes)
-            # A reader takes no longer over what is narrow than over what was widened before.
+            # A tile that repeats a widening reads the narrow tensor instead of the wide one, which takes no longer.
             free = [n.index for n in nodes if n.widens or self._is_little(n) or _is_free(n, scatters)]
             parallel = parallel_classes(space, nodes, self._internal(nodes), free, self.machine.repeated_rows)
             reason = window_refusal(space, nodes, parallel) or self._tiling_refusal(a, b, nodes, space, parallel)

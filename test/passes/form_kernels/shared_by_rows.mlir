@@ -27,7 +27,7 @@ func.func @graph(%x: tensor<512x64x8xf32> {cuesta.strides = [512, 8, 1]}, %v: te
 // CHECK: // -----
 // -----
 
-// Widening takes a reader no more than reading what is wide: each tile does it again, with a reduction too.
+// Each tile may repeat a widening, in a kernel with a reduction too: the tile then reads the narrow tensor.
 // CHECK: cuesta.parallel = [0], cuesta.sizes = [512, 64]
 // CHECK: "host.launch"
 // CHECK-NOT: "host.launch"
