@@ -22,6 +22,7 @@ from cuesta.frontend.fx_passes.recomputed_values import read_undetached, save_co
 from cuesta.frontend.fx_passes.saved_concatenations import save_once
 from cuesta.frontend.fx_passes.saved_layouts import save_channels_last
 from cuesta.frontend.fx_passes.saved_views import save_views_once
+from cuesta.frontend.fx_passes.spelled_out_flex_attention import spell_out_flex_attention
 from cuesta.frontend.fx_passes.tied_tables import add_rows_to_tables
 from cuesta.options import Options
 from cuesta.torch_private.configs import merges_equal_nodes
@@ -87,6 +88,8 @@ ATEN: FxStage[GraphModule] = FxStage(
         # Before the graph is cut into pieces: it would be cut at each wrapped check or wait.
         FxPass("unwrap-waits", lambda gm, _: unwrap_waits(gm)),
         FxPass("unwrap-effects", lambda gm, _: unwrap_effects(gm)),
+        # Not with `bitwise_eager`: torch's implementation then runs between programs.
+        FxPass("spell-out-flex-attention", spell_out_flex_attention, _in_any_order),
         FxPass("mark-calls", mark_calls),
         # Graphs without gradients, and those whose sizes are known only now.
         FxPass("hold-known-positions", lambda gm, _: hold_positions(gm)),

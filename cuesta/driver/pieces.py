@@ -1,6 +1,6 @@
 """Splits graphs at steps that no program can hold: those run in Python, and the pieces between them are compiled.
 
-Such steps are higher-order ops (cond, while_loop, flex_attention), ops that write to their arguments, and ops on dtypes
+Such steps are higher-order ops (cond, while_loop), ops that write to their arguments, and ops on dtypes
 that no level knows. The graphs that a higher-order op calls with plain tensors are compiled as well. A piece also ends
 where the code changes to another stream.
 
@@ -30,8 +30,7 @@ from cuesta.torch_private.dispatch import without_bases
 from cuesta.torch_private.ops import OpOverload, schema_of
 
 #: Higher-order ops that call their graphs with tensors and numbers, so that a graph may be replaced by a compiled
-#: program. Other higher-order ops inspect their graphs, or map them over values that are no plain tensors
-#: (flex_attention).
+#: program. Other higher-order ops inspect their graphs, or map them over values that are no plain tensors.
 _CALLS_GRAPHS = frozenset({"cond", "while_loop", "while_loop_stack_output", "scan", "map_impl", "invoke_subgraph"})
 
 #: Compiles a graph; the text names the piece of the whole graph.

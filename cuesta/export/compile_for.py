@@ -30,6 +30,7 @@ from cuesta.frontend.capture.aot import aot_backend, partition
 from cuesta.frontend.capture.donation import donated_arguments
 from cuesta.frontend.decompositions.table import decompositions
 from cuesta.frontend.devices import place_graph
+from cuesta.frontend.fx_passes.spelled_out_flex_attention import spell_out_flex_attention
 from cuesta.frontend.fx_pipelines import ATEN, DYNAMO
 from cuesta.lowering.tt_to_binary.kernels import warm_up
 from cuesta.lowering.tt_to_binary.target_kernels import TargetKernel, check_target, make_kernels, write_kernels
@@ -201,6 +202,8 @@ def trace(model: Callable[..., Any], inputs: Any, target: Target, *, training: b
     except (DataDependentOutputException, DynamicOutputShapeException) as error:
         raise Unsupported(f"what the model computes depends on its data: {error} has no value ahead of time") from None
     for graph in graphs:
+        # Before the graph moves: torch finds the strides of the whole call by a copy, which needs the device.
+        spell_out_flex_attention(graph.module, Options(target=target))
         _move(graph.module, torch.device(target.device_type, 0) if target.gpu else torch.device("cpu"))
     return graphs
 

@@ -11,7 +11,6 @@ from torch import Tensor
 from torch._higher_order_ops import associative_scan, scan
 from torch._higher_order_ops.invoke_subgraph import mark_compile_region
 from torch._higher_order_ops.while_loop import while_loop
-from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 from torch.testing import assert_close
 
 import cuesta
@@ -105,19 +104,3 @@ def test_a_marked_region_is_compiled_once(backend: str) -> None:
         assert steps_in_python() == {"invoke_subgraph": 3}
         names = [graph["name"] for graph in cuesta.report().as_dict()["graphs"]]
         assert len([name for name in names if "fw_subgraph" in name]) == 1
-
-
-def test_flex_attention_runs_in_torchs_own_words(same_as_eager: Check) -> None:
-    bias = torch.randn(16)
-
-    def attended(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return flex_attention(q * 2, k, v, score_mod=lambda s, b, h, i, j: s + bias[i] - j * 0.1) + 1
-
-    same_as_eager(attended, *(torch.randn(1, 2, 16, 16) for _ in range(3)))
-
-
-def test_flex_attention_under_a_mask(same_as_eager: Check) -> None:
-    mask = create_block_mask(lambda b, h, i, j: i >= j, None, None, 128, 128, device="cpu")
-    same_as_eager(
-        lambda q, k, v: flex_attention(q, k, v, block_mask=mask), *(torch.randn(1, 2, 128, 16) for _ in range(3))
-    )

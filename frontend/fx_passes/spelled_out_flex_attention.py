@@ -1,0 +1,256 @@
+"""Replaces flex_attention by the ops that define it, so that it is compiled with the ops around it.
+
+    %r = flex_attention(%q, %k, %v, %score, (…, %mask), 0.125, …)      %score, %mask: graphs of one score
+ →  %s = mul(matmul(%q, %k^T), 0.125)
+    %t = where(%mask of all positions, %score of %s and all positions, -inf)
+    %r = matmul(softmax(%t), %v), logsumexp(%t) / ln 2, amax(%t) / ln 2
+
+This happens after AOTAutograd has split the training step: the backward graph computes the weights again, from what
+torch saves, so no tensor of all scores is saved. A block mask's tables are not read: they say where its function hides
+whole blocks, which the function says as well.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
+from torch.fx import GraphModule, Node
+from torch.fx.node import map_arg
+
+from cuesta.frontend.decompositions.table import decompositions_of
+from cuesta.frontend.devices import target_of_device
+from cuesta.frontend.graph_key import attribute
+from cuesta.options import Options
+from cuesta.targets import Target
+from cuesta.torch_private import pytree
+from cuesta.torch_private.fake_tensors import FakeTensorMode, detect_fake_mode
+from cuesta.torch_private.ops import HigherOrderOperator
+
+aten = torch.ops.aten
+
+#: [B, H, M, K] and [B, H, K, N] → their product in f32, in f64 for f64.
+Product: TypeAlias = Callable[[Tensor, Tensor], Tensor]
+
+#: torch returns logarithms to base 2.
+_LN_2 = math.log(2)
+
+
+def spell_out_flex_attention(gm: GraphModule, options: Options) -> None:
+    """Replaces each call of flex_attention and of its gradients in a graph, in place."""
+    calls = [n for n in gm.graph.nodes if isinstance(n.target, HigherOrderOperator) and n.target.name() in _SPELLINGS]
+    if not calls:
+        return
+    from cuesta.torch_private.flex_attention import add_at_positions
+
+    table = {**decompositions_of(options), add_at_positions(): _sums_at}
+    for call in calls:
+        target = options.target or target_of_device(call.args[0].meta["val"].device)
+        spelling = functools.partial(_SPELLINGS[call.target.name()], _product_on(target))
+        _replace(gm, call, spelling, table)
+    gm.graph.eliminate_dead_code()
+    gm.recompile()
+
+
+def _replace(gm: GraphModule, call: Node, spelling: Callable[..., Any], table: Mapping[Any, Any]) -> None:
+    """Replaces one call by the ops that `spelling` calls with the call's arguments."""
+    from cuesta.torch_private.flex_attention import traced
+
+    leaves, tree = pytree.tree_flatten(call.args)
+    values = [n for n in dict.fromkeys(leaves) if isinstance(n, Node) and not _is_graph(gm, n)]
+    fake = [n.meta["val"] for n in values]
+
+    def run(*given: Any) -> Any:
+        at = dict(zip(values, given, strict=True))
+        graphs = {n: attribute(gm, str(n.target)) for n in leaves if isinstance(n, Node) and n not in at}
+        own = [(at | graphs)[x] if isinstance(x, Node) else x for x in leaves]
+        return spelling(*pytree.tree_unflatten(own, tree))
+
+    with detect_fake_mode(fake) or FakeTensorMode():
+        graph = traced(run, fake, table)
+    results = _inline(gm, call, graph, values)
+    for part in [user for user in call.users if user.target is operator.getitem]:
+        _take_part(part, results)
+
+
+def _take_part(part: Node, results: Any) -> None:
+    """Replaces the `getitem` nodes of a call, also from nested tuples, by the results."""
+    result = results[part.args[1]]
+    if isinstance(result, Node):
+        # Views of the result were traced with the strides that torch's implementation gives it.
+        result.meta["val"] = part.meta["val"]
+        part.replace_all_uses_with(result)
+    for inner in [user for user in part.users if user.target is operator.getitem and not isinstance(result, Node)]:
+        _take_part(inner, result)
+
+
+def _inline(gm: GraphModule, call: Node, inner: GraphModule, values: Sequence[Node]) -> Any:
+    """Copies the nodes of a graph before `call`; returns what the graph returns, as nodes of `gm`."""
+    at: dict[Node, Any] = dict(zip(inner.graph.find_nodes(op="placeholder"), values, strict=True))
+    results: Any = None
+    with gm.graph.inserting_before(call):
+        for node in inner.graph.nodes:
+            if node.op == "output":
+                results = map_arg(node.args[0], at.__getitem__)
+            elif node.target is aten._to_copy.default and isinstance(node.args[0], (int, float)):
+                # vmap converts the numbers of a function first, such as the 20 of tanh(score / 20).
+                at[node] = float(node.args[0]) if node.meta["val"].is_floating_point() else node.args[0]
+            elif node not in at:
+                at[node] = gm.graph.node_copy(node, at.__getitem__)
+                at[node].meta = {**call.meta, "val": node.meta["val"]}
+    return results
+
+
+def _is_graph(gm: GraphModule, node: Node) -> bool:
+    return node.op == "get_attr" and isinstance(attribute(gm, str(node.target)), GraphModule)
+
+
+@dataclass(frozen=True)
+class _Scores:
+    """The scores [B, H, L, S] of a call and what its functions make of them; k and v have as many heads as q."""
+
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    #: q · k, scaled, in f32 (f64 for f64)
+    plain: Tensor
+    #: the plain scores after the score function; -inf where the mask hides them
+    seen: Tensor
+    #: where the mask lets a score be seen
+    visible: Tensor
+    positions: list[Tensor]
+
+    @staticmethod
+    def of(
+        product: Product,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        score: Callable[..., Any],
+        mask: Callable[..., Any],
+        scale: float,
+        captured: Sequence[Any],
+        in_mask: Sequence[Any],
+    ) -> _Scores:
+        from cuesta.torch_private.flex_attention import for_all_scores
+
+        k, v = _as_many_heads(k, q), _as_many_heads(v, q)
+        plain = product(q, k.transpose(-2, -1)) * scale
+        positions = [torch.arange(n, device=q.device) for n in plain.shape]
+        visible = for_all_scores(mask, ["captured"] * len(in_mask))(*positions, *in_mask)
+        changed = for_all_scores(score, ["score", *["captured"] * len(captured)])(plain, *positions, *captured)
+        return _Scores(q, k, v, plain, torch.where(visible, changed.to(_wide(q)), -math.inf), visible, positions)
+
+
+def _product_on(target: Target) -> Product:
+    """How f32 products of narrow floats are computed: cuBLAS multiplies them on tensor cores as they are."""
+    return _narrow_product if target.kind == "cuda" else _wide_product
+
+
+def _wide_product(x: Tensor, y: Tensor) -> Tensor:
+    return x.to(_wide(x)) @ y.to(_wide(x))
+
+
+def _narrow_product(x: Tensor, y: Tensor) -> Tensor:
+    if x.dtype not in (torch.bfloat16, torch.float16) or y.dtype != x.dtype:
+        return _wide_product(x, y)
+    batch = x.shape[:2]
+    return torch.bmm(x.flatten(0, 1), y.flatten(0, 1), out_dtype=torch.float32).unflatten(0, batch)
+
+
+def _wide(x: Tensor) -> torch.dtype:
+    return torch.float64 if x.dtype == torch.float64 else torch.float32
+
+
+def _as_many_heads(x: Tensor, q: Tensor) -> Tensor:
+    """Keys or values with the batch of q, and each head repeated for the heads of q that read it."""
+    group = q.size(1) // x.size(1)
+    x = x.expand(q.size(0), -1, -1, -1)
+    return x if group == 1 else x.unsqueeze(2).expand(-1, -1, group, -1, -1).flatten(1, 2)
+
+
+def _forward(
+    product: Product,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    score: Callable[..., Any],
+    block_mask: Sequence[Any],
+    scale: float,
+    _options: Any,
+    captured: Sequence[Any] = (),
+    in_mask: Sequence[Any] = (),
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The output, and the logsumexp and the maximum of each row of scores, to base 2."""
+    scores = _Scores.of(product, q, k, v, score, block_mask[-1], scale, captured, in_mask)
+    weights = aten._safe_softmax(scores.seen, -1).to(q.dtype)
+    return weights @ scores.v.to(q.dtype), scores.seen.logsumexp(-1) / _LN_2, scores.seen.amax(-1) / _LN_2
+
+
+def _backward(
+    product: Product,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    output: Tensor,
+    logsumexp: Tensor,
+    grad: Tensor | None,
+    grad_logsumexp: Tensor | None,
+    score: Callable[..., Any],
+    joint: Callable[..., Any],
+    block_mask: Sequence[Any],
+    scale: float,
+    _options: Any,
+    captured: Sequence[Any] = (),
+    in_mask: Sequence[Any] = (),
+) -> tuple[Tensor, Tensor, Tensor, tuple[Any, ...]]:
+    """The gradients of q, k, v, and of each captured tensor (None for one that needs none)."""
+    from cuesta.torch_private.flex_attention import for_all_scores
+
+    scores = _Scores.of(product, q, k, v, score, block_mask[-1], scale, captured, in_mask)
+    wide = _wide(q)
+    # A row that sees nothing has the logsumexp -inf, and no weights.
+    base = torch.where(logsumexp == -math.inf, 0.0, logsumexp * _LN_2).unsqueeze(-1)
+    weights = torch.exp(scores.seen - base)
+    grad = torch.zeros_like(output) if grad is None else grad
+    # Of each row: what all its weights' gradients have in common.
+    common = (output.to(wide) * grad.to(wide)).sum(-1, keepdim=True)
+    if grad_logsumexp is not None:
+        common = common - (grad_logsumexp / _LN_2).unsqueeze(-1)
+    of_seen = weights * (product(grad, scores.v.transpose(-2, -1)) - common)
+    gradients = for_all_scores(joint, ["score", "gradient", *["captured"] * len(captured)])
+    of_plain, _, _, _, _, *of_captured = gradients(scores.plain, *scores.positions, of_seen, *captured)
+    of_plain = torch.where(scores.visible, of_plain * scale, 0.0).to(q.dtype)
+    dq = of_plain @ scores.k
+    dk = _of_own_heads(of_plain.transpose(-2, -1) @ q, k)
+    dv = _of_own_heads(weights.to(q.dtype).transpose(-2, -1) @ grad, v)
+    return dq, dk, dv, tuple(of_captured)
+
+
+def _of_own_heads(gradient: Tensor, x: Tensor) -> Tensor:
+    """The gradient of keys or values from that of `_as_many_heads`."""
+    group = gradient.size(1) // x.size(1)
+    if group != 1:
+        gradient = gradient.unflatten(1, (x.size(1), group)).sum(2)
+    return gradient if gradient.size(0) == x.size(0) else gradient.sum(0, keepdim=True)
+
+
+def _sums_at(shape: Sequence[int], indices: Sequence[Tensor], values: Tensor) -> Tensor:
+    """Zeros of `shape` to which the values are added at the indices. An index of heads is the same for all batches,
+    queries and keys: values that share all their indices are summed before."""
+    alike = [d for d in range(values.dim()) if all(index.stride(d) == 0 for index in indices)]
+    if alike:
+        values = values.sum(alike, keepdim=True)
+        for d in alike:
+            indices = [index.narrow(d, 0, 1) for index in indices]
+    return values.new_zeros(shape).index_put(list(indices), values, accumulate=True)
+
+
+#: The name of each higher-order op → what it computes.
+_SPELLINGS: dict[str, Callable[..., Any]] = {"flex_attention": _forward, "flex_attention_backward": _backward}

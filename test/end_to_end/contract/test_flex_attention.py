@@ -1,0 +1,148 @@
+"""flex_attention is compiled with what is around it: into one program, forward and backward."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.attention import flex_attention as module
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+from torch.testing import assert_close
+
+import cuesta
+
+HEADS, LENGTH, DEPTH = 4, 80, 16
+SLOPES = torch.tensor([0.5, 0.25, 0.125, 0.0625])
+TABLE = torch.linspace(-1, 1, 2 * LENGTH)
+DOCUMENTS = torch.arange(LENGTH) // 30
+
+#: A function of a score or None, and a mask or None.
+Case = tuple[Callable[..., Tensor] | None, Callable[..., Tensor] | None]
+
+
+def causal(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+    return i >= j
+
+
+CASES: dict[str, Case] = {
+    "plain": (None, None),
+    "causal": (None, causal),
+    "alibi": (lambda s, b, h, i, j: s + SLOPES[h] * (j - i), causal),
+    "window": (None, lambda b, h, i, j: (i >= j) & (i - j < 20)),
+    "documents": (None, lambda b, h, i, j: DOCUMENTS[i] == DOCUMENTS[j]),
+    "soft cap": (lambda s, b, h, i, j: 5 * torch.tanh(s / 5), None),
+    "relative": (lambda s, b, h, i, j: s + TABLE[i - j + LENGTH] * (b + 1), None),
+    "rows that see nothing": (None, lambda b, h, i, j: (i >= 10) & (h != 1)),
+}
+
+
+def attended(name: str, **options: Any) -> Callable[..., Any]:
+    """q, k, v → attention as the case has it, scaled before and after, so that there is something around it."""
+    score, mask = CASES[name]
+    table = create_block_mask(mask, 2, HEADS, LENGTH, LENGTH, device="cpu") if mask is not None else None
+
+    def run(q: Tensor, k: Tensor, v: Tensor) -> Any:
+        result = flex_attention(q * 2, k, v, score_mod=score, block_mask=table, **options)
+        return [x + 1 for x in result] if isinstance(result, tuple) else result + 1
+
+    return run
+
+
+def steps_in_python() -> list[str]:
+    """What the report says ran between programs."""
+    graphs = cuesta.report().as_dict()["graphs"]
+    return [call["op"] for graph in graphs for call in graph["aten_calls"] if call["route"] == "Python"]
+
+
+def given(heads: int = HEADS, dtype: torch.dtype = torch.float32, batch: int = 2) -> list[Tensor]:
+    torch.manual_seed(0)
+    return [torch.randn(2 if i == 0 else batch, HEADS if i == 0 else heads, LENGTH, DEPTH).to(dtype) for i in range(3)]
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+def test_results(name: str, dtype: torch.dtype) -> None:
+    function, inputs = attended(name), given(dtype=dtype)
+    assert_close(torch.compile(function, backend="cuesta", fullgraph=True)(*inputs), function(*inputs))
+    assert not steps_in_python()
+
+
+def test_fewer_heads_and_batches_of_keys_and_the_logsumexp() -> None:
+    function, inputs = attended("alibi", enable_gqa=True, return_lse=True), given(heads=2, batch=1)
+    assert_close(torch.compile(function, backend="cuesta", fullgraph=True)(*inputs), function(*inputs))
+    assert not steps_in_python()
+
+
+def test_a_result_keeps_the_order_of_dims_of_q() -> None:
+    q, k, v = (torch.randn(2, LENGTH, HEADS, DEPTH).transpose(1, 2) for _ in range(3))
+    result = torch.compile(lambda q, k, v: flex_attention(q, k, v), backend="cuesta")(q, k, v)
+    assert result.stride() == q.stride() == flex_attention(q, k, v).stride()
+
+
+def test_lengths_that_differ() -> None:
+    compiled = torch.compile(lambda q, k, v: flex_attention(q, k, v, CASES["alibi"][0]), backend="cuesta", dynamic=True)
+    for length in (24, 40, 57):
+        q, k, v = (torch.randn(2, HEADS, length, DEPTH) for _ in range(3))
+        assert_close(compiled(q, k, v), flex_attention(q, k, v, CASES["alibi"][0]))
+    assert not steps_in_python()
+
+
+@pytest.fixture
+def gradients_on_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch refuses to train with flex_attention on a CPU. The graphs are those of a GPU, and its own implementation
+    computes them."""
+    monkeypatch.setattr(module, "_validate_device", lambda *_: None)
+
+
+@pytest.mark.usefixtures("gradients_on_cpu")
+@pytest.mark.parametrize("name", CASES)
+def test_gradients(name: str) -> None:
+    function, inputs = attended(name), [x.requires_grad_() for x in given()]
+    compiled = torch.compile(function, backend="cuesta", fullgraph=True)
+    weight = torch.randn(2, HEADS, LENGTH, DEPTH)
+    actual = torch.autograd.grad((compiled(*inputs) * weight).sum(), inputs)
+    assert_close(actual, torch.autograd.grad((function(*inputs) * weight).sum(), inputs))
+    assert not steps_in_python()
+
+
+@pytest.mark.usefixtures("gradients_on_cpu")
+def test_gradients_of_captured_tensors_and_of_the_logsumexp() -> None:
+    table, factors = torch.randn(HEADS, 2 * LENGTH, requires_grad=True), torch.rand(HEADS, requires_grad=True)
+    mask = create_block_mask(causal, None, None, LENGTH, LENGTH, device="cpu")
+
+    def function(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        output, logsumexp = flex_attention(
+            q,
+            k,
+            v,
+            score_mod=lambda s, b, h, i, j: torch.tanh(s * factors[h]) + table[h, i - j + LENGTH],
+            block_mask=mask,
+            enable_gqa=True,
+            return_lse=True,
+        )
+        return output * logsumexp.unsqueeze(-1)
+
+    inputs = [*(x.requires_grad_() for x in given(heads=2)), table, factors]
+    compiled = torch.compile(function, backend="cuesta", fullgraph=True)
+    actual = torch.autograd.grad(compiled(*inputs[:3]).sum(), inputs)
+    assert_close(actual, torch.autograd.grad(function(*inputs[:3]).sum(), inputs), rtol=1e-4, atol=1e-5)
+    assert not steps_in_python()
+
+
+def test_exact_programs_leave_it_to_torch() -> None:
+    function, inputs = attended("alibi"), given()
+    compiled = torch.compile(function, backend="cuesta", options={"bitwise_eager": True})
+    assert torch.equal(compiled(*inputs), function(*inputs))
+    assert steps_in_python() == ["flex_attention"]
+
+
+def test_products_of_narrow_floats_stay_narrow_on_cuda() -> None:
+    class Attention(torch.nn.Module):
+        def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+            return flex_attention(q, k, v, score_mod=lambda s, b, h, i, j: s - (i - j).abs())
+
+    made = cuesta.compile_for(Attention(), tuple(given(dtype=torch.bfloat16)), target="cuda:90")
+    assert "aten.bmm.dtype x1" in str(made)
