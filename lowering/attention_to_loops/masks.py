@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from cuesta._mlir import arith, ir, memref
+from cuesta._mlir import arith, ir, memref, vector
 from cuesta.dialects.kernel_attention import LANES
 from cuesta.dialects.types import index_value, memref_shape
 from cuesta.lowering.attention_to_loops.vectors import Mask, plus, scratch, splat, spread
 from cuesta.lowering.linalg_to_loops.transposed import transposed
-from cuesta.lowering.linalg_to_loops.vector_loops import loop
+from cuesta.lowering.linalg_to_loops.vector_loops import Extent, loop
 from cuesta.sizes import Number
 
 Value: TypeAlias = ir.Value
@@ -36,15 +38,15 @@ class MaskPanel:
         """Scratch memory for the mask of a block of `keys` keys; None if all queries have the same mask."""
         return None if _sizes(mask)[2] == 1 else scratch(-(-keys // LANES) * LANES, panel)
 
-    def prepare(self, block: Value, count: Value) -> None:
-        """Reads the mask of a block of keys into the buffer, if there is one."""
-        if self.buffer is None:
-            return
+    def prepare(self, block: Value, count: Value) -> Value:
+        """Reads the mask of a block of keys into the buffer, if there is one. Returns whether any query sees a key."""
         _, strides = memref_shape(self.mask.type)
+        if self.buffer is None:
+            first = index_value(0)
+            return _any(count, lambda n: _is_seen(self._element(first, arith.addi(block, n))))
         if strides[3] == 1 and _sizes(self.mask)[3] != 1:
-            self._turn(block, count)
-        else:
-            self._read_each(block, count)
+            return self._turn(block, count)
+        return self._read_each(block, count)
 
     def row(self, row: Value, key: Value) -> list[Value]:
         """The vectors to add to the scores of a key, which is row `row` of its block."""
@@ -53,11 +55,11 @@ class MaskPanel:
             return [spread(self._element(index_value(0), key))] * vectors
         return [Mask().load(self.buffer, [row, index_value(j * LANES)]) for j in range(vectors)]
 
-    def _turn(self, block: Value, count: Value) -> None:
+    def _turn(self, block: Value, count: Value) -> Value:
         """Transposes squares of 16 queries by 16 keys into the buffer."""
         kind = ir.MemRefType(self.mask.type).element_type
 
-        def square(m: Value, n: Value) -> None:
+        def square(m: Value, n: Value) -> Value:
             key = arith.addi(block, n)
             rest = Mask() if self.keys % LANES == 0 else Mask.up_to(arith.subi(index_value(self.keys), key))
             rows = []
@@ -70,15 +72,19 @@ class MaskPanel:
                 rows.append(_to_add(x))
             for i, x in enumerate(transposed(rows)):
                 Mask().store(x, self.buffer, [plus(n, i), m])
+            seen = _is_seen(functools.reduce(arith.maximumf, rows))
+            return vector.reduction(ir.IntegerType.get_signless(1), vector.CombiningKind.OR, seen)
 
-        loop(0, self.panel, LANES, lambda m: loop(0, count, LANES, lambda n: square(m, n)))
+        return _any(self.panel, lambda m: _any(count, lambda n: square(m, n), LANES), LANES)
 
-    def _read_each(self, block: Value, count: Value) -> None:
-        def element(m: Value, n: Value) -> None:
+    def _read_each(self, block: Value, count: Value) -> Value:
+        def element(m: Value, n: Value) -> Value:
             query = arith.minui(arith.addi(self.first, m), index_value(self.queries - 1))
-            memref.store(self._element(query, arith.addi(block, n)), self.buffer, [n, m])
+            x = self._element(query, arith.addi(block, n))
+            memref.store(x, self.buffer, [n, m])
+            return _is_seen(x)
 
-        loop(0, count, 1, lambda n: loop(0, self.panel, 1, lambda m: element(m, n)))
+        return _any(count, lambda n: _any(self.panel, lambda m: element(m, n)))
 
     def _element(self, query: Value, key: Value) -> Value:
         return _to_add(memref.load(self.mask, self._at(query, key)))
@@ -86,6 +92,19 @@ class MaskPanel:
     def _at(self, query: Value, key: Value) -> list[Value]:
         places = (self.batch, self.head, query, key)
         return [index_value(0) if n == 1 else at for n, at in zip(_sizes(self.mask), places, strict=True)]
+
+
+def _any(end: Extent, is_seen: Callable[[Value], Value], step: int = 1) -> Value:
+    """Whether `is_seen(i)` holds for any i of a loop from 0 to `end`. It is asked for each."""
+    no = arith.constant(ir.IntegerType.get_signless(1), 0)
+    (found,) = loop(0, end, step, lambda i, so_far: [arith.ori(so_far, is_seen(i))], [no])
+    return found
+
+
+def _is_seen(x: Value) -> Value:
+    """Whether what is added to a score leaves it to be seen: NaN does."""
+    lowest = splat(-math.inf) if isinstance(x.type, ir.VectorType) else arith.constant(x.type, -math.inf)
+    return arith.cmpf(arith.CmpFPredicate.UGT, x, lowest)
 
 
 def _sizes(mask: Value) -> tuple[Number, ...]:

@@ -203,15 +203,16 @@ class Panel:
         return arith.minui(index_value(self.op.keys), plus(self.first, self.op.tile.queries))
 
     def key_blocks(self, body: Callable[..., Sequence[Value] | None], carried: Sequence[Value] = ()) -> list[Value]:
-        """A loop over blocks of keys. `body` takes a block's first key, its count of keys, and the carried values."""
+        """A loop over blocks of keys that some query sees. `body` takes a block's first key, its count of keys, and the
+        carried values."""
         end, size = self.end(), self.op.tile.keys
         whole = not self.op.causal and self.op.keys % size == 0
 
         def block(first: Value, *values: Value) -> Sequence[Value] | None:
             count = index_value(size) if whole else arith.minui(index_value(size), arith.subi(end, first))
-            if self.mask is not None:
-                self.mask.prepare(first, count)
-            return body(first, count, *values)
+            if self.mask is None:
+                return body(first, count, *values)
+            return _where_seen(self.mask.prepare(first, count), lambda: body(first, count, *values), values)
 
         return loop(0, end, size, block, carried)
 
@@ -302,3 +303,13 @@ class Panel:
     def store_row(values: Sequence[Value], buffer: Value, row: Value) -> None:
         for j, x in enumerate(values):
             Mask().store(x, buffer, [row, index_value(j * LANES)])
+
+
+def _where_seen(seen: Value, body: Callable[[], Sequence[Value] | None], values: Sequence[Value]) -> list[Value]:
+    """What `body` makes of `values` if `seen`, else the values as they are: a mask of -inf adds nothing."""
+    made = scf.IfOp(seen, [x.type for x in values], has_else=True)
+    with ir.InsertionPoint(made.then_block):
+        scf.YieldOp(body() or [])
+    with ir.InsertionPoint(made.else_block):
+        scf.YieldOp(list(values))
+    return list(made.results)

@@ -1,9 +1,10 @@
-"""Folds views of views, views that change nothing, copies, and conversions that undo each other.
+"""Folds views of views, views that change nothing, copies, conversions that undo each other, and known choices.
 
     %1 = cuesta.permute(%0) {dims = [1, 0]}
     %2 = cuesta.permute(%1) {dims = [1, 0]}      →   %0
     %4 = cuesta.reshape(cuesta.reshape(%3))      →   cuesta.reshape(%3)
     %6 = cuesta.copy(%5)                         →   %5
+    %8 = cuesta.where(%true, %6, %7)             →   %6
 
 A tensor of this level has no address, so a copy is the value itself. A call into ATen or a result
 that needs certain strides in memory states them itself, and the value is copied for it there.
@@ -15,10 +16,11 @@ from collections.abc import Sequence
 
 from cuesta._mlir import ir
 from cuesta.dialects import maker, types
-from cuesta.dialects.cuesta.pointwise import Convert
+from cuesta.dialects.cuesta.pointwise import Convert, Where
 from cuesta.dialects.cuesta.shape import Copy, Expand, Permute, Reshape, Slice
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import spelling_of
+from cuesta.passes.analysis.match import number
 from cuesta.passes.infra.graph_rewrite import erase_dead, rewrite_ops
 from cuesta.passes.infra.registry import Pass, register_pass
 
@@ -63,9 +65,18 @@ def _convert(op: ir.Operation) -> Sequence[ir.Value] | None:
     return None
 
 
+def _where(op: ir.Operation) -> Sequence[ir.Value] | None:
+    """What a condition that is the same number everywhere chooses, such as the mask of an attention that has none."""
+    condition, x, y = op.operands
+    known = number(condition)
+    if known is None:
+        return None
+    return [_B.expand(x if known else y, types.shape_of(op.results[0]))]
+
+
 @register_pass("fold-views")
 class FoldViews(Pass):
-    """Folds views of views, identities, copies and conversions that undo each other."""
+    """Folds views of views, identities, copies, conversions that undo each other, and choices by a constant."""
 
     def run(self, module: ir.Module) -> None:
         rules = {
@@ -74,6 +85,7 @@ class FoldViews(Pass):
             Expand.OPERATION_NAME: _expand,
             Convert.OPERATION_NAME: _convert,
             Slice.OPERATION_NAME: _expand,
+            Where.OPERATION_NAME: _where,
             Copy.OPERATION_NAME: lambda op: [op.operands[0]],
         }
         rewrite_ops(module, rules)

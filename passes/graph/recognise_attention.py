@@ -23,7 +23,7 @@ from cuesta.dialects.cuesta import attention, pointwise
 from cuesta.dialects.cuesta.contraction import AddMatMul, MatMul
 from cuesta.dialects.cuesta.normalisation import Softmax
 from cuesta.dialects.cuesta.pointwise import Convert, Where, broadcast_shape
-from cuesta.dialects.cuesta.shape import Constant, Reshape
+from cuesta.dialects.cuesta.shape import Constant, Expand, Reshape
 from cuesta.dialects.cuesta.traced_strides import OPERAND_STRIDES, RESULT_STRIDES
 from cuesta.dialects.cuesta.views import SELECTS_ELEMENTS
 from cuesta.dialects.fields import float_attr, int_attr
@@ -160,12 +160,20 @@ def _four_dims(mask: ir.Value, shape: Sequence[Number]) -> list[Number]:
     return [1, *sizes]
 
 
+def _unstretched(mask: ir.Value) -> ir.Value:
+    """A mask before it was broadcast: the kernel broadcasts it, and what is computed from it is smaller."""
+    while (op := maker(mask, Expand)) is not None:
+        mask = op.operands[0]
+    return mask
+
+
 def _built_mask(found: _Scores, shape: Sequence[Number], kind: str) -> tuple[ir.Value | None, bool]:
     """(the mask to add to the scaled product, if any; whether it may have rows of nothing but -inf)."""
     total: ir.Value | None = None
     finite = True
     lowest = torch.finfo(types.torch_dtype(kind)).min
     for how, value, amount, keeps in found.masks:
+        value = _unstretched(value)
         value = _B.reshape(value, _four_dims(value, shape))
         if how == "add":
             finite = finite and _finite(value) and amount == 1

@@ -118,6 +118,21 @@ def test_rows_that_see_nothing_are_what_eager_makes_them(queries: int) -> None:
             torch.testing.assert_close(our, eager, equal_nan=True)
 
 
+@pytest.mark.parametrize("queries", [1, 200])
+@pytest.mark.parametrize("shown", [False, True])
+def test_blocks_of_keys_that_no_query_of_a_panel_sees_are_passed_over(queries: int, shown: bool) -> None:
+    """Blocks of hidden keys change nothing, and NaN in a mask hides no key."""
+    positions = torch.arange(200)
+    seen = (positions[-queries:, None] - positions).abs() < 20
+    seen[:, 150:] = False
+    mask = seen if shown else torch.where(seen, 0.0, -math.inf)
+    inputs = (heads(2, 200, 16, 0), heads(2, 200, 16, 1), heads(2, 200, 16, 2))
+    check(inputs, mask)
+    if not shown:
+        mask[:, 199] = math.nan
+        assert gradients(compiled(_masked), inputs, mask)[0].isnan().all()
+
+
 def _masked(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
     return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
 

@@ -84,3 +84,17 @@ func.func @mixed(%x: tensor<2x3xf32>) -> (tensor<6xf32>, tensor<2x2xf32>) {
   %3 = "cuesta.exp"(%2) : (tensor<2x2xf32>) -> tensor<2x2xf32>
   return %1, %2 : tensor<6xf32>, tensor<2x2xf32>
 }
+
+// A condition that is the same everywhere has chosen, whatever views stand between; what is smaller is broadcast.
+// CHECK-LABEL: func.func @chosen
+// CHECK-SAME: (%[[X:.*]]: tensor<4x3xf32>, %[[Y:.*]]: tensor<3xf32>)
+// CHECK-NEXT: %[[E:.*]] = "cuesta.expand"(%[[Y]]) : (tensor<3xf32>) -> tensor<4x3xf32>
+// CHECK-NEXT: return %[[X]], %[[E]]
+func.func @chosen(%x: tensor<4x3xf32>, %y: tensor<3xf32>) -> (tensor<4x3xf32>, tensor<4x3xf32>) {
+  %0 = "cuesta.constant"() {value = 1 : i64} : () -> tensor<4xi1>
+  %1 = "cuesta.reshape"(%0) : (tensor<4xi1>) -> tensor<4x1xi1>
+  %2 = "cuesta.where"(%1, %x, %y) : (tensor<4x1xi1>, tensor<4x3xf32>, tensor<3xf32>) -> tensor<4x3xf32>
+  %3 = "cuesta.constant"() {value = 0 : i64} : () -> tensor<i1>
+  %4 = "cuesta.where"(%3, %x, %y) : (tensor<i1>, tensor<4x3xf32>, tensor<3xf32>) -> tensor<4x3xf32>
+  return %2, %4 : tensor<4x3xf32>, tensor<4x3xf32>
+}

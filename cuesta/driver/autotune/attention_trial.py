@@ -40,7 +40,8 @@ def kinds(gm: torch.fx.GraphModule) -> Iterator[str]:
         first = node.args[0].meta.get("val") if node.args and isinstance(node.args[0], torch.fx.Node) else None
         if is_plain(first):
             found.add(node.target)
-    if _FORWARD.default in found or {_ATEN.bmm.default, _ATEN._softmax.default} <= found:
+    softmaxes = {_ATEN._softmax.default, _ATEN._safe_softmax.default}
+    if _FORWARD.default in found or (_ATEN.bmm.default in found and softmaxes & found):
         yield ATTENTION
     if _BACKWARD.default in found:
         yield ATTENTION_BACKWARD

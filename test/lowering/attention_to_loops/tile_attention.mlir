@@ -49,6 +49,9 @@ func.func @causal(%q: memref<1x2x64x16xf32>, %k: memref<1x1x64x16xf32>, %v: memr
 // CHECK: vector.maskedload %[[MASK]]
 // CHECK: arith.cmpi ne
 // CHECK: arith.select
+// CHECK: %[[SEEN:.*]] = vector.reduction <or>
+// CHECK: arith.ori %{{.*}}, %[[SEEN]]
+// CHECK: scf.if
 // CHECK: arith.minui
 // CHECK: memref.load %[[K]]
 // CHECK: vector.maskedstore
