@@ -116,7 +116,7 @@ def compile_for(
 
 def _compile_for(model: Callable[..., Any], inputs: Any, where: Target, chosen: Options, training: bool) -> TargetModel:
     said = Progress()
-    graphs = trace(model, inputs, where, training=training)
+    graphs = trace(model, inputs, where, training=training, options=chosen)
     said.tell(f"{count_text(len(graphs), 'graph')} traced")
     kernels: list[TargetKernel] = []
     calls: Counter[str] = Counter()
@@ -163,7 +163,9 @@ def levels(graph: TracedGraph, target: Target, options: Options) -> Iterator[tup
         yield name, module
 
 
-def trace(model: Callable[..., Any], inputs: Any, target: Target, *, training: bool = False) -> list[TracedGraph]:
+def trace(
+    model: Callable[..., Any], inputs: Any, target: Target, *, training: bool = False, options: Options | None = None
+) -> list[TracedGraph]:
     """The model's graphs, functional ATen, with their tensors on a fake device of the target's type.
 
     Arguments are those of `compile_for`. Raises Unsupported where the data would decide what is computed.
@@ -203,7 +205,7 @@ def trace(model: Callable[..., Any], inputs: Any, target: Target, *, training: b
         raise Unsupported(f"what the model computes depends on its data: {error} has no value ahead of time") from None
     for graph in graphs:
         # Before the graph moves: torch finds the strides of the whole call by a copy, which needs the device.
-        spell_out_flex_attention(graph.module, Options(target=target))
+        spell_out_flex_attention(graph.module, options or Options(target=target))
         _move(graph.module, torch.device(target.device_type, 0) if target.gpu else torch.device("cpu"))
     return graphs
 

@@ -27,7 +27,8 @@ class MatMul(AnyProduct, name="mm", traits=[ext.Pure]):
     """[M, K] @ [K, N], or with a leading batch dim on both.
 
     If the product becomes a kernel of ours, the result may be wider than the operands, and M ([*M, K] @ [K, N]) or the
-    batch may be several dims.
+    batch may be several dims. With `softmax` it is softmax(a) @ b: each row of `a` holds scores, and a row of nothing
+    but -inf gives 0.
     """
 
     a: Operand
@@ -36,6 +37,8 @@ class MatMul(AnyProduct, name="mm", traits=[ext.Pure]):
     product: Annotated[Text, OPTIONAL]
     #: Marks a batched product that multiplies each panel of a right factor that `freezing` has packed.
     packed: Annotated[Marker, OPTIONAL]
+    #: Marks a product by weights, which are the softmax of the left factor's rows; only kernels of ours have it.
+    softmax: Annotated[Marker, OPTIONAL]
     result: Result
 
 
@@ -91,7 +94,10 @@ class Depthwise(Operation, name="depthwise", traits=[ext.Pure]):
 @reference(MatMul)
 def _mm(op: ir.Operation, xs: Tensors) -> torch.Tensor:
     wide = types.torch_dtype(types.spelling_of(op.results[0]))
-    return torch.matmul(xs[0].to(wide), xs[1].to(wide))
+    left = xs[0].to(wide)
+    if MatMul.softmax.is_on(op):
+        left = torch.ops.aten._safe_softmax(left, -1)
+    return torch.matmul(left, xs[1].to(wide))
 
 
 @reference(AddMatMul)

@@ -52,7 +52,8 @@ def spell_out_flex_attention(gm: GraphModule, options: Options) -> None:
     table = {**decompositions_of(options), add_at_positions(): _sums_at}
     for call in calls:
         target = options.target or target_of_device(call.args[0].meta["val"].device)
-        spelling = functools.partial(_SPELLINGS[call.target.name()], _product_on(target))
+        multiply = _wide_product if options.attention == "kernel" else _product_on(target)
+        spelling = functools.partial(_SPELLINGS[call.target.name()], multiply)
         _replace(gm, call, spelling, table)
     gm.graph.eliminate_dead_code()
     gm.recompile()

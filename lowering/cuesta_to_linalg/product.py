@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from cuesta._mlir import ir
 from cuesta.dialects.cuesta.contraction import AnyProduct, MatMul
-from cuesta.dialects.product import PRECISION, ROLES, TILE
+from cuesta.dialects.product import PRECISION, ROLES, SOFTMAX, TILE
 from cuesta.dialects.scalar import Scalar, Value
 from cuesta.dialects.types import element, shape_of, spelling_of
 from cuesta.errors import Unsupported
@@ -53,6 +53,8 @@ def lower_product(b: LinalgBuilder, op: ir.Operation) -> None:
     TILE.put(total.owner, tile)
     if (precision := AnyProduct.precision.find(op)) is not None:
         PRECISION.put(total.owner, precision)
+    if MatMul.softmax.is_on(op):
+        SOFTMAX.mark(total.owner)
     b.squeezed[op.results[0]] = total
 
 

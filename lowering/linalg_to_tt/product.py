@@ -42,11 +42,13 @@ _AT_ONCE, _AT_A_TIME = 64, 32
 
 def write_products(writer: KernelWriter, products: Sequence[Node], parallel: Sequence[int], warps: int) -> None:
     """Writes a kernel of `products`, which walk the same classes, and of the writer's other nodes."""
-    _Products(writer, products, *roles_of(products[0].op), warps).write(parallel)
+    Products(writer, products, *roles_of(products[0].op), warps).write(parallel)
 
 
 @dataclass
-class _Products:
+class Products:
+    """A kernel's products, with the classes of M, N and K."""
+
     writer: KernelWriter
     products: Sequence[Node]
     m: int
@@ -57,13 +59,13 @@ class _Products:
     def write(self, parallel: Sequence[int]) -> None:
         frame = self.writer.frame
         starts = self._starts(parallel)
-        whole = self._on([self.m, self.n], starts, {})
+        whole = self.on([self.m, self.n], starts, {})
         behind = {node.op for node in self.products}
         before = whole.needed(self.products)
         for node in whole.nodes:
-            if node.op in before and node.op not in behind and self.k not in node.classes:
+            if node.op in before and node.op not in behind and self.is_outside(node):
                 whole.emit(node)
-        sums = self._sums(whole, starts, before - behind)
+        sums = self.sums(whole, starts, before - behind)
         held = frame.blocks[self.m] * frame.blocks[self.n] * len(sums) // (32 * self.warps)
         if held <= _AT_ONCE:
             self._follow(whole, sums)
@@ -74,18 +76,22 @@ class _Products:
         width = frame.blocks[self.n] // len(parts[0])
         for i, totals in enumerate(zip(*parts, strict=True)):
             moved = starts | {self.n: arith.addi(starts[self.n], frame.scalar(i * width))}
-            self._follow(self._on([self.m, self.n], moved, {self.n: width}), totals)
+            self._follow(self.on([self.m, self.n], moved, {self.n: width}), totals)
+
+    def is_outside(self, node: Node) -> bool:
+        """Whether a node is computed outside the loop along K."""
+        return self.k not in node.classes
 
     def _follow(self, writer: KernelWriter, sums: Sequence[Value]) -> None:
         """Writes the epilogue of the sums."""
         for node, total in zip(self.products, sums, strict=True):
             writer.blocks[node.op.results[0]] = total
         for node in writer.nodes:
-            if node.op.results[0] not in writer.blocks and self.k not in node.classes:
+            if node.op.results[0] not in writer.blocks and self.is_outside(node):
                 writer.emit(node)
         writer.store_all()
 
-    def _on(
+    def on(
         self, axes: list[int], starts: dict[int, Value], blocks: dict[int, int], ends: dict[int, Number] | None = None
     ) -> KernelWriter:
         """A writer on blocks with `axes`, at `starts`; `blocks` and `ends` replace sizes of blocks and of classes."""
@@ -120,7 +126,7 @@ class _Products:
             starts[c], left = _parted(left, frame.scalar(frame.sizes[c]))
         return starts
 
-    def _sums(self, whole: KernelWriter, starts: dict[int, Value], making: set[ir.Operation]) -> list[Value]:
+    def sums(self, whole: KernelWriter, starts: dict[int, Value], making: set[ir.Operation]) -> list[Value]:
         """The products' sums. `making` are the nodes that compute operands."""
         frame = self.writer.frame
         shape = whole.frame.shape([self.m, self.n])
@@ -149,7 +155,7 @@ class _Products:
     ) -> list[Value]:
         """The sums with the products of one block of K added, without elements from `end` on."""
         left, right = (
-            self._on(axes, starts, {self.k: block}, {self.k: end}) for axes in ([self.m, self.k], [self.k, self.n])
+            self.on(axes, starts, {self.k: block}, {self.k: end}) for axes in ([self.m, self.k], [self.k, self.n])
         )
         for own, other in ((left, self.n), (right, self.m)):
             own.blocks = dict(whole.blocks)
@@ -161,12 +167,12 @@ class _Products:
             with node.op.location:
                 for own, (value, classes) in zip((left, right), node.inputs, strict=True):
                     if (value, *classes) not in loaded:
-                        loaded[value, *classes] = self._operand(own, value, classes)
+                        loaded[value, *classes] = self.operand(own, value, classes)
                 a, b = (loaded[value, *classes] for value, classes in node.inputs)
-                found.append(tt.dot(a, b, total, _precision(node.op)))
+                found.append(tt.dot(a, b, total, precision_of(node.op)))
         return found
 
-    def _operand(self, own: KernelWriter, value: Value, classes: list[int]) -> Value:
+    def operand(self, own: KernelWriter, value: Value, classes: list[int]) -> Value:
         """The block of an operand, 0 beyond the end of K, where the other factor may be anything."""
         shape = own.frame.shape(own.frame.axes)
         outside = own.frame.mask([self.k])
@@ -236,5 +242,6 @@ def _parted(number: Value, size: Value) -> tuple[Value, Value]:
     return arith.remsi(number, size), arith.divsi(number, size)
 
 
-def _precision(op: ir.Operation) -> str:
+def precision_of(op: ir.Operation) -> str:
+    """How exactly f32 is multiplied."""
     return PRECISION.find(op) or "ieee"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from cuesta._mlir import ir
 from cuesta.dialects.kernel_fields import WindowedDim
-from cuesta.dialects.product import roles_of, tile_of
+from cuesta.dialects.product import SOFTMAX, roles_of, tile_of
 from cuesta.passes.form_kernels.fusion.limits import PROGRAMS, SECTOR, STRIP
 
 #: Elements of a block of a kernel that has parallel classes only: eight for each of 128 threads.
@@ -110,12 +110,21 @@ def fastest_classes(sizes: Sequence[int], tensors: Sequence[Sequence[int]]) -> s
 
 
 def product_blocks(products: Sequence[ir.Operation], classes: int) -> Blocks:
-    """The block of a kernel of matrix products, which share their loops: their tile, halved until all sums fit
-    registers."""
-    tile = tile_of(products[0])
+    """The block of a kernel of matrix products: their tile, halved until all sums fit registers. They share their loops,
+    or one makes the scores of a product by a softmax; its tile has whole rows of what it multiplies."""
+    weighted = [op for op in products if SOFTMAX.is_on(op)]
+    chief = (weighted or products)[0]
+    tile = tile_of(chief)
     assert tile is not None
-    m, n, k = roles_of(products[0])
+    m, n, k = roles_of(chief)
     blocks = [1] * classes
+    if weighted:
+        for op in products:
+            own = tile_of(op)
+            assert own is not None
+            blocks[roles_of(op)[2]] = own.k
+        blocks[m], blocks[n] = tile.m, tile.n
+        return Blocks(tuple(blocks), (k,), tile.warps, tile.stages)
     blocks[m], blocks[n], blocks[k] = tile.m, tile.n, tile.k
     while len(products) * blocks[m] * blocks[n] > SUMS * tile.warps:
         blocks[max((m, n), key=lambda c: blocks[c])] //= 2

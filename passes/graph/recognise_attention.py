@@ -117,7 +117,7 @@ def _leads_to_product(value: ir.Value) -> bool:
     return op is not None
 
 
-def _product_of(probabilities: ir.Value) -> ir.Operation | None:
+def product_of(probabilities: ir.Value) -> ir.Operation | None:
     """The product that is the only user of a softmax's result and takes it as its first operand, else None."""
     while (op := only_user(probabilities)) is not None:
         if MatMul.matches(op):
@@ -208,7 +208,7 @@ def _fits(found: _Scores, shape: Sequence[Number], kind: str) -> bool:
 def _attention(softmax: ir.Operation, least: int) -> bool:
     """Rewrites the attention around a softmax; False where there is none."""
     (x,), shape = softmax.operands, shape_of(softmax.operands[0])
-    second = _product_of(softmax.results[0])
+    second = product_of(softmax.results[0])
     if second is None or not 2 <= len(shape) <= 4 or Softmax.dim.of(softmax) != len(shape) - 1:
         return False
     found = _scores(x)

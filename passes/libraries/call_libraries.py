@@ -28,6 +28,7 @@ from cuesta.passes.libraries.attention_kernels import mark_attention
 from cuesta.passes.libraries.library_attention import LibraryAttention
 from cuesta.passes.libraries.packed_weights import keep_panels_apart
 from cuesta.passes.libraries.product_routes import as_kernel, mark_routes
+from cuesta.passes.libraries.softmax_products import multiply_by_softmax
 from cuesta.policy.product_kinds import LIBRARY
 
 _B = GraphBuilder()
@@ -115,6 +116,7 @@ class CallLibraries(Pass):
             **LibraryAttention(target_of(module)).rules(),
         }
         with module.context:
+            multiply_by_softmax(module, self.attention, target_of(module))
             mark_routes(module, self.gemm)
             mark_attention(module, self.attention, target_of(module))
         rewrite_ops(module, rules)

@@ -3,6 +3,9 @@
 A program computes a block of the product, so every class but the summed one is parallel. A node that lacks the summed
 class is an epilogue, computed once after the sum. A node that has the summed class makes an operand: every program
 recomputes the part that it needs, so the left operand is recomputed for each block along N.
+
+A product by a softmax may have the product of its scores in its kernel, with pointwise work between them: attention. A
+program has whole rows of the result, so no score is computed twice.
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ def _roots(space: Space, node: Node) -> set[Loop]:
 
 def product_classes(space: Space, nodes: Sequence[Node]) -> set[Loop]:
     """The classes along which the programs of a kernel with a product are independent."""
-    product = next(n for n in nodes if n.product is not None)
+    product = _chief([n for n in nodes if n.product is not None])
     return {c for c, free in zip(space.classes[product.index], product.parallel, strict=True) if free}
 
 
@@ -39,17 +42,28 @@ def product_refusal(
     """Why `nodes`, which include a product, cannot be one kernel; None if they can. `internal` holds the indices of the
     nodes that no other kernel reads. `epilogues` allows nodes that read the product."""
     products = [n for n in nodes if n.product is not None]
-    first = products[0]
+    first = _chief(products)
     classes = _roots(space, first)
     m, n, k = _roles(space, first)
     if len(products) > _MOST:
         return f"one kernel would have more than {_MOST} matrix products"
     multiplied = {result for product in products for result in product.results}
-    for other in products[1:]:
-        if _roots(space, other) != classes or _roles(space, other) != (m, n, k) or other.tile != first.tile:
+    for other in products:
+        if other is first:
+            continue
+        if first.softmax:
+            if not _makes_scores(space, other, first) or other.index not in internal:
+                return "a matrix product by a softmax has no other product in its kernel than that of its scores"
+        elif _roots(space, other) != classes or _roles(space, other) != (m, n, k) or other.tile != first.tile:
             return "two matrix products have different loops or tiles"
+    scores = next((n for n in products if n is not first), None) if first.softmax else None
     for node in nodes:
         if node.product is not None:
+            continue
+        if scores is not None and _roles(space, scores)[2] in _roots(space, node):
+            refused = _refused_factor(space, node, scores, internal)
+            if refused is not None:
+                return refused
             continue
         if not epilogues and any(read.value in multiplied for read in node.reads):
             return "epilogue_fusion is off"
@@ -64,6 +78,30 @@ def product_refusal(
             return "every tile of the matrix product would recompute its operand"
         if k in own and _is_dear(node, own, first, {m: (0, n), n: (1, m)}, space):
             return "every block of the matrix product would recompute its operand"
+    return None
+
+
+def _chief(products: Sequence[Node]) -> Node:
+    """The product whose result the kernel's programs share out: the one by a softmax, or else any."""
+    return next((product for product in products if product.softmax), products[0])
+
+
+def _makes_scores(space: Space, product: Node, weighted: Node) -> bool:
+    """Whether a product has the loops of the left factor of `weighted`, and sums along a loop of its own."""
+    (m, n, k), (own_m, own_n, own_k) = _roles(space, weighted), _roles(space, product)
+    classes = _roots(space, weighted)
+    loops_agree = (own_m, own_n) == (m, k) and _roots(space, product) - {own_k} == classes - {n}
+    return loops_agree and own_k not in classes and not product.softmax
+
+
+def _refused_factor(space: Space, node: Node, scores: Node, internal: Collection[int]) -> str | None:
+    """Why a node that makes a factor of a product of scores cannot be in its kernel; None if it can. The left factor is
+    made once, before the loop along the keys."""
+    own, (m, n, _) = _roots(space, node), _roles(space, scores)
+    if not all(node.parallel) or not own <= _roots(space, scores) or {m, n} <= own or node.index not in internal:
+        return "the op's loops are not those of one factor of the scores"
+    if n in own and _is_dear(node, own, scores, {n: (1, m)}, space):
+        return "every block of queries would recompute the keys"
     return None
 
 

@@ -346,4 +346,5 @@ def _product_key(kn: KernelNode, number: dict[int, int]) -> tuple[object, ...] |
     """The properties of a matrix product that its body does not show; `number` numbers its loops."""
     if kn.node.product is None:
         return None
-    return tuple(number[loop] for loop in kn.node.product), kn.node.tile, PRECISION.find(kn.node.op)
+    roles = tuple(number[loop] for loop in kn.node.product)
+    return roles, kn.node.tile, PRECISION.find(kn.node.op), kn.node.softmax

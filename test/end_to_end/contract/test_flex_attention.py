@@ -70,6 +70,22 @@ def test_results(name: str, dtype: torch.dtype) -> None:
     assert not steps_in_python()
 
 
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_kernels_of_a_gpu(name: str, dtype: torch.dtype) -> None:
+    """One kernel computes the scores, what the functions make of them, their softmax and its product; no kernel writes
+    a tensor of scores. The interpreter of tt runs it."""
+    function, inputs = attended(name), given(dtype=dtype)
+    options: dict[str, Any] = {"target": "tt", "attention": "kernel"}
+    compiled = torch.compile(function, backend="cuesta", fullgraph=True, options=options)
+    exact = function(*(x.double() for x in inputs))
+    most = 2 * (function(*inputs) - exact).abs().max() + torch.finfo(torch.float32).eps
+    assert (compiled(*inputs) - exact).abs().max() <= most
+    names = [kernel["name"] for graph in cuesta.report().as_dict()["graphs"] for kernel in graph["kernels"]]
+    assert len([own for own in names if "attention" in own]) == 1
+    assert not [own for own in names if "scores" in own and "attention" not in own]
+
+
 def test_fewer_heads_and_batches_of_keys_and_the_logsumexp() -> None:
     function, inputs = attended("alibi", enable_gqa=True, return_lse=True), given(heads=2, batch=1)
     assert_close(torch.compile(function, backend="cuesta", fullgraph=True)(*inputs), function(*inputs))

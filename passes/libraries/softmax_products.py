@@ -1,0 +1,111 @@
+"""Makes a product by a softmax one op, which becomes a kernel with the product of its scores; a part of call-libraries.
+
+    %s = cuesta.mm(%q, %k^T)                      %s = cuesta.mm(%q, %k^T) {product = "128x64x64/4/3"}
+    %t = … pointwise ops on %s                    %t = … pointwise ops on %s
+    %w = cuesta.softmax(%t)                →      %r = cuesta.mm(%t, %v) {product = "128x64x64/4/3", softmax}
+    %r = cuesta.mm(%w, %v)
+
+On a GPU form-kernels fuses all of them: attention of any function of the scores. A program has a block of queries and
+walks along the keys; no tensor of scores is in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cuesta._mlir import ir
+from cuesta.dialects import maker
+from cuesta.dialects.cuesta.contraction import MatMul
+from cuesta.dialects.cuesta.normalisation import Softmax
+from cuesta.dialects.cuesta.pointwise import Convert
+from cuesta.dialects.cuesta.shape import Reshape
+from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.product import LEAST, Tile
+from cuesta.dialects.types import byte_size, opmath, shape_of, spelling_of, tensor
+from cuesta.passes.analysis.match import unreshaped
+from cuesta.passes.graph.hoist_reshapes import POINTWISE, reshaped
+from cuesta.passes.graph.recognise_attention import product_of
+from cuesta.passes.infra.graph_rewrite import erase_dead, functions, named, replace, users
+from cuesta.passes.gpu.block_sizes import power_at_least
+from cuesta.sizes import Number, hint
+from cuesta.targets import Target
+
+_B = GraphBuilder()
+#: Element types of the factors: f32 is multiplied without tensor cores.
+_TYPES = {"bf16", "f16", "f32"}
+#: The largest head: a program's sums and a block of keys and values fit a multiprocessor.
+_LARGEST = 128
+#: Queries and keys of a block, and stages of the loop along the keys.
+_QUERIES, _KEYS, _STAGES = 128, 64, 3
+
+
+def multiply_by_softmax(module: ir.Module, option: str, target: Target) -> None:
+    """Rewrites a module's products by a softmax where the option `attention` asks for kernels, on a GPU."""
+    if not target.gpu or option != "kernel":
+        return
+    for function in functions(module):
+        for op in [view.operation for view in function.regions[0].blocks[0].operations]:
+            if Softmax.matches(op):
+                _rewrite(op)
+    erase_dead(module)
+
+
+def _rewrite(softmax: ir.Operation) -> None:
+    (scores,) = softmax.operands
+    *batch, m, n = shape_of(scores)
+    second, first = product_of(softmax.results[0]), _product_of_scores(scores)
+    if first is None or second is None or Softmax.dim.of(softmax) != len(batch) + 1 or not Softmax.safe.of(softmax):
+        return
+    (q, k), values = map(_narrow, first.operands), second.operands[1]
+    depths = (shape_of(first.operands[0])[-1], shape_of(values)[-1])
+    if spelling_of(q) != spelling_of(k) or not {spelling_of(q), spelling_of(values)} <= _TYPES:
+        return
+    if not all(isinstance(size, int) and size >= LEAST for size in (m, n, *depths)) or max(depths) > _LARGEST:
+        return
+    with ir.InsertionPoint(first), named("scores", first):
+        product = _product(q, k, [*batch, m, depths[0]], [*batch, depths[0], n], _tile(m, _KEYS, depths[0]))
+        product = _B.reshape(_B.convert(product, spelling_of(first.results[0])), shape_of(first.results[0]))
+    replace(first, [product])
+    with ir.InsertionPoint(second), named("attention", second):
+        product = _product(scores, values, [*batch, m, n], [*batch, n, depths[1]], _tile(m, depths[1], _KEYS))
+        MatMul.softmax.mark(product.owner)
+        product = _B.reshape(_B.convert(product, spelling_of(second.results[0])), shape_of(second.results[0]))
+    replace(second, [product])
+
+
+def _product(a: ir.Value, b: ir.Value, left: Sequence[Number], right: Sequence[Number], tile: Tile) -> ir.Value:
+    """The product of two factors of these sizes, a kernel with its sums in the type that the right one is summed in."""
+    kind = tensor([*left[:-1], right[-1]], opmath(spelling_of(b)))
+    product = MatMul(reshaped(a, left), reshaped(b, right), kind).result
+    MatMul.product.put(product.owner, str(tile))
+    return product
+
+
+def _narrow(x: ir.Value) -> ir.Value:
+    """A factor before it was widened: tensor cores multiply narrow floats, and sum them in f32."""
+    x = unreshaped(x)
+    op = maker(x, Convert)
+    widens = op is not None and byte_size(spelling_of(op.operands[0])) < byte_size(spelling_of(x))
+    return op.operands[0] if op is not None and widens else x
+
+
+def _product_of_scores(scores: ir.Value) -> ir.Operation | None:
+    """The one product that the scores are computed from, pointwise; None where there is none, or another op."""
+    rows = shape_of(scores)[-2:]
+    pending, found = [scores], set()
+    while pending:
+        op = maker(pending.pop())
+        if op is None:
+            continue
+        if MatMul.matches(op):
+            found.add(op)
+        elif op.name in POINTWISE or Reshape.matches(op):
+            pending += [x for x in op.operands if shape_of(x)[-2:] == rows]
+    (first, *others) = found or {None}
+    return first if not others and first is not None and len(users(first.results[0])) == 1 else None
+
+
+def _tile(rows: Number, columns: int, depth: int) -> Tile:
+    """The tile of one of the two products: a program has all columns of the second."""
+    queries = min(_QUERIES, power_at_least(hint(rows)))
+    return Tile(queries, power_at_least(columns), power_at_least(depth), 4 if depth + columns <= 2 * _KEYS else 8, _STAGES)
