@@ -143,7 +143,8 @@ class _Scores:
 
         k, v = _as_many_heads(k, q), _as_many_heads(v, q)
         plain = product(q, k.transpose(-2, -1)) * scale
-        positions = [torch.arange(n, device=q.device) for n in plain.shape]
+        # The functions were traced with positions of 32 bits.
+        positions = [torch.arange(n, device=q.device, dtype=torch.int32) for n in plain.shape]
         visible = for_all_scores(mask, ["captured"] * len(in_mask))(*positions, *in_mask)
         changed = for_all_scores(score, ["score", *["captured"] * len(captured)])(plain, *positions, *captured)
         return _Scores(q, k, v, plain, torch.where(visible, changed.to(_wide(q)), -math.inf), visible, positions)

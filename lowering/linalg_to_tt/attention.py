@@ -1,7 +1,7 @@
 """Writes kernels of products by a softmax: a loop along the keys that keeps the maximum and the sum of each row.
 
     total = 0, peak = -inf, acc = 0                      one program: BLOCK_M queries, all columns of the values
-    for n in 0..keys step BLOCK_N:
+    for n in first..last key that the block sees, step BLOCK_N:
         s = scores of the block                          its product with q loaded once, and what follows it
         new = max(peak, max(s))
         p = exp(s - new)
@@ -26,6 +26,7 @@ from cuesta.dialects.product import SOFTMAX, roles_of
 from cuesta.dialects.tt.types import element_of, shape_of
 from cuesta.lowering.linalg_to_tt.frame import Value, stretched
 from cuesta.lowering.linalg_to_tt.product import Products, precision_of
+from cuesta.lowering.linalg_to_tt.seen_keys import bounds_of
 
 if TYPE_CHECKING:
     from cuesta.lowering.linalg_to_tt.kernel import KernelWriter, Node
@@ -51,7 +52,8 @@ class _Attention(Products):
         first = [tt.full(whole.frame.shape([self.m, self.n]), kind, 0)]
         first += [tt.full(rows, kind, -numbers.inf), tt.full(rows, kind, 0)]
         queries = [self._factor(product, 0, whole, starts, making) for product in self.inner]
-        loop = scf.ForOp(*map(frame.scalar, (0, frame.sizes[self.k], frame.blocks[self.k])), first)
+        low, high = self._seen(starts)
+        loop = scf.ForOp(low, high, frame.scalar(frame.blocks[self.k]), first)
         with ir.InsertionPoint(loop.body):
             here = starts | {self.k: loop.induction_variable}
             scf.YieldOp(self._block(whole, here, making, queries, list(loop.inner_iter_args)))
@@ -60,6 +62,22 @@ class _Attention(Products):
         nothing = arith.cmpf(arith.CmpFPredicate.OEQ, total, tt.full(rows, kind, 0))
         total = arith.select(nothing, tt.full(rows, kind, 1), total)
         return [arith.divf(sums, stretched(total, shape_of(sums)))]
+
+    def _seen(self, starts: dict[int, Value]) -> tuple[Value, Value]:
+        """Where the blocks of keys begin and end that some query of the program sees."""
+        frame, (node,) = self.writer.frame, self.products
+        (scores, _), _ = node.inputs
+        low, high = frame.scalar(0), frame.scalar(frame.sizes[self.k])
+        first = starts[self.m]
+        last = arith.addi(first, frame.scalar(frame.blocks[self.m] - 1))
+        for bound in bounds_of(self.writer.nodes, scores, self.m, self.k):
+            key = bound.key(first, last, frame.scalar)
+            if bound.is_lower:
+                low = arith.maxsi(low, key)
+            else:
+                high = arith.minsi(high, arith.addi(key, frame.scalar(1)))
+        width = frame.scalar(frame.blocks[self.k])
+        return arith.muli(arith.divsi(low, width), width), high
 
     def is_outside(self, node: Node) -> bool:
         return not {self.k, *(product.k for product in self.inner)} & set(node.classes)

@@ -110,8 +110,8 @@ def fastest_classes(sizes: Sequence[int], tensors: Sequence[Sequence[int]]) -> s
 
 
 def product_blocks(products: Sequence[ir.Operation], classes: int) -> Blocks:
-    """The block of a kernel of matrix products: their tile, halved until all sums fit registers. They share their loops,
-    or one makes the scores of a product by a softmax; its tile has whole rows of what it multiplies."""
+    """The block of a kernel of matrix products: their tile, halved until all sums fit registers. They share their
+    loops, or one makes the scores of a product by a softmax; its tile has whole rows of what it multiplies."""
     weighted = [op for op in products if SOFTMAX.is_on(op)]
     chief = (weighted or products)[0]
     tile = tile_of(chief)

@@ -23,11 +23,11 @@ from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.product import LEAST, Tile
 from cuesta.dialects.types import byte_size, opmath, shape_of, spelling_of, tensor
 from cuesta.passes.analysis.match import unreshaped
+from cuesta.passes.gpu.block_sizes import power_at_least
 from cuesta.passes.graph.hoist_reshapes import POINTWISE, reshaped
 from cuesta.passes.graph.recognise_attention import product_of
 from cuesta.passes.infra.graph_rewrite import erase_dead, functions, named, replace, users
-from cuesta.passes.gpu.block_sizes import power_at_least
-from cuesta.sizes import Number, hint
+from cuesta.sizes import Number
 from cuesta.targets import Target
 
 _B = GraphBuilder()
@@ -57,10 +57,12 @@ def _rewrite(softmax: ir.Operation) -> None:
     if first is None or second is None or Softmax.dim.of(softmax) != len(batch) + 1 or not Softmax.safe.of(softmax):
         return
     (q, k), values = map(_narrow, first.operands), second.operands[1]
-    depths = (shape_of(first.operands[0])[-1], shape_of(values)[-1])
+    depths = [n for n in (shape_of(first.operands[0])[-1], shape_of(values)[-1]) if isinstance(n, int)]
     if spelling_of(q) != spelling_of(k) or not {spelling_of(q), spelling_of(values)} <= _TYPES:
         return
-    if not all(isinstance(size, int) and size >= LEAST for size in (m, n, *depths)) or max(depths) > _LARGEST:
+    if not (isinstance(m, int) and isinstance(n, int) and len(depths) == 2):
+        return
+    if min(m, n, *depths) < LEAST or max(depths) > _LARGEST:
         return
     with ir.InsertionPoint(first), named("scores", first):
         product = _product(q, k, [*batch, m, depths[0]], [*batch, depths[0], n], _tile(m, _KEYS, depths[0]))
@@ -105,7 +107,8 @@ def _product_of_scores(scores: ir.Value) -> ir.Operation | None:
     return first if not others and first is not None and len(users(first.results[0])) == 1 else None
 
 
-def _tile(rows: Number, columns: int, depth: int) -> Tile:
+def _tile(rows: int, columns: int, depth: int) -> Tile:
     """The tile of one of the two products: a program has all columns of the second."""
-    queries = min(_QUERIES, power_at_least(hint(rows)))
-    return Tile(queries, power_at_least(columns), power_at_least(depth), 4 if depth + columns <= 2 * _KEYS else 8, _STAGES)
+    queries = min(_QUERIES, power_at_least(rows))
+    warps = 4 if depth + columns <= 2 * _KEYS else 8
+    return Tile(queries, power_at_least(columns), power_at_least(depth), warps, _STAGES)

@@ -1,0 +1,195 @@
+"""Finds which keys a block of queries can see, from the index expressions of the mask that hides the others.
+
+    %s = select (cmpi sge, %query, %key), %x, -inf                       keys up to the block's last query
+    %s = select (and (…), (cmpi slt, %query - %key, 256)), %x, -inf      and from 255 before its first query on
+
+The scores of all other keys are -inf for every query of the block, so the loop along the keys passes over them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from cuesta._mlir import arith, ir, linalg
+from cuesta.dialects.kernel_module import body_ops
+from cuesta.dialects.upstream_fields import INDEX_DIM
+from cuesta.lowering.linalg_to_tt.frame import Value
+
+if TYPE_CHECKING:
+    from cuesta.lowering.linalg_to_tt.kernel import Node
+
+#: Class → the multiple of positions along it, and _ONE → a number; None for what is no such sum.
+_Sum: TypeAlias = "dict[int, int] | None"
+_ONE = -1
+
+_Predicate = arith.CmpIPredicate
+_OPPOSITE = {
+    _Predicate.slt: _Predicate.sge,
+    _Predicate.sge: _Predicate.slt,
+    _Predicate.sle: _Predicate.sgt,
+    _Predicate.sgt: _Predicate.sle,
+    _Predicate.ne: _Predicate.eq,
+}
+_TURNED = {
+    _Predicate.slt: _Predicate.sgt,
+    _Predicate.sgt: _Predicate.slt,
+    _Predicate.sle: _Predicate.sge,
+    _Predicate.sge: _Predicate.sle,
+    _Predicate.eq: _Predicate.eq,
+}
+#: Ops that change an integer's or a float's type, and not its value.
+_CASTS = {
+    op.OPERATION_NAME
+    for op in (arith.IndexCastOp, arith.ExtSIOp, arith.ExtUIOp, arith.TruncIOp, arith.ExtFOp, arith.TruncFOp)
+}
+
+
+@dataclass(frozen=True)
+class Bound:
+    """slope * query + constant: the last key that a query sees, or with `is_lower` the first."""
+
+    slope: int
+    constant: int
+    is_lower: bool
+
+    def key(self, first: Value, last: Value, number: Callable[[int], Value]) -> Value:
+        """The bound for a block of queries from `first` to `last`, whichever of them sees furthest."""
+        query = first if (self.slope > 0) == self.is_lower else last
+        return arith.addi(arith.muli(query, number(self.slope)), number(self.constant))
+
+
+def bounds_of(nodes: Sequence[Node], scores: Value, queries: int, keys: int) -> list[Bound]:
+    """The bounds that the nodes which compute `scores` put on the class `keys`, in terms of the class `queries`."""
+    return list(_Reader(nodes, queries, keys).bounds(scores))
+
+
+class _Reader:
+    def __init__(self, nodes: Sequence[Node], queries: int, keys: int) -> None:
+        self.queries, self.keys = queries, keys
+        self.makers = {result: (node, i) for node in nodes for i, result in enumerate(node.op.results)}
+
+    def bounds(self, scores: Value) -> Iterator[Bound]:
+        for predicate, left, right in self._shown(None, scores):
+            if left is None or right is None:
+                continue
+            difference = _joined(arith.SubIOp.OPERATION_NAME, left, right)
+            assert difference is not None
+            yield from self._bound(predicate, difference)
+
+    def _bound(self, predicate: arith.CmpIPredicate, difference: dict[int, int]) -> Iterator[Bound]:
+        """The bounds of `difference predicate 0`, a sum of multiples of positions along classes and of one."""
+        factor = difference.pop(self.keys, 0)
+        constant, slope = difference.pop(_ONE, 0), difference.pop(self.queries, 0)
+        if abs(factor) != 1 or difference or predicate not in _TURNED:
+            return
+        if factor < 0:
+            predicate, constant, slope = _TURNED[predicate], -constant, -slope
+        if predicate in (_Predicate.slt, _Predicate.sle, _Predicate.eq):
+            yield Bound(-slope, -constant - (predicate == _Predicate.slt), is_lower=False)
+        if predicate in (_Predicate.sgt, _Predicate.sge, _Predicate.eq):
+            yield Bound(-slope, -constant + (predicate == _Predicate.sgt), is_lower=True)
+
+    def _shown(self, node: Node | None, value: Value) -> Iterator[tuple[arith.CmpIPredicate, _Sum, _Sum]]:
+        """The comparisons that all hold where a score is not -inf."""
+        node, op = self._made(node, value)
+        if node is None or op is None:
+            return
+        if op.name in _CASTS:
+            yield from self._shown(node, op.operands[0])
+        elif op.name == arith.SelectOp.OPERATION_NAME:
+            condition, x, y = op.operands
+            for kept, hidden, negated in ((x, y, False), (y, x, True)):
+                if self._is_hidden(node, hidden):
+                    yield from self._comparisons(node, condition, negated)
+                    yield from self._shown(node, kept)
+
+    def _is_hidden(self, node: Node, value: Value) -> bool:
+        _, op = self._made(node, value)
+        constant = op is not None and op.name == arith.ConstantOp.OPERATION_NAME
+        return constant and op is not None and op.attributes["value"].value == -math.inf
+
+    def _comparisons(
+        self, node: Node, condition: Value, negated: bool
+    ) -> Iterator[tuple[arith.CmpIPredicate, _Sum, _Sum]]:
+        """The comparisons that all hold where a condition does, or with `negated` where it does not."""
+        found, op = self._made(node, condition)
+        if found is None or op is None:
+            return
+        both = arith.OrIOp if negated else arith.AndIOp
+        if op.name in _CASTS:
+            yield from self._comparisons(found, op.operands[0], negated)
+        elif op.name == both.OPERATION_NAME:
+            for part in op.operands:
+                yield from self._comparisons(found, part, negated)
+        elif op.name == arith.XOrIOp.OPERATION_NAME and self._is_true(found, op.operands[1]):
+            yield from self._comparisons(found, op.operands[0], not negated)
+        elif op.name == arith.CmpIOp.OPERATION_NAME:
+            predicate = _Predicate(op.attributes["predicate"].value)
+            left, right = (self._sum(found, x) for x in op.operands)
+            if right == {} and predicate in (_Predicate.ne, _Predicate.eq) and self._is_bool(found, op.operands[0]):
+                yield from self._comparisons(found, op.operands[0], negated ^ (predicate == _Predicate.eq))
+            elif not negated or predicate in _OPPOSITE:
+                yield _OPPOSITE[predicate] if negated else predicate, left, right
+
+    def _is_bool(self, node: Node, value: Value) -> bool:
+        """Whether a value is a condition, which is a byte in memory."""
+        _, op = self._made(node, value)
+        return str(value.type) == "i1" or (op is not None and op.name == arith.ExtUIOp.OPERATION_NAME)
+
+    def _is_true(self, node: Node, value: Value) -> bool:
+        _, op = self._made(node, value)
+        is_constant = op is not None and op.name == arith.ConstantOp.OPERATION_NAME
+        return is_constant and str(value.type) == "i1" and op is not None and bool(op.attributes["value"].value)
+
+    def _sum(self, node: Node, value: Value) -> _Sum:
+        """An integer as multiples of positions along classes and of one; None if it is no such sum."""
+        found, op = self._made(node, value)
+        if found is None or op is None:
+            return None
+        match op.name:
+            case linalg.IndexOp.OPERATION_NAME:
+                return {found.classes[INDEX_DIM.of(op)]: 1}
+            case arith.ConstantOp.OPERATION_NAME:
+                number = op.attributes["value"].value
+                return {_ONE: number} if number else {}
+            case arith.IndexCastOp.OPERATION_NAME | arith.ExtSIOp.OPERATION_NAME:
+                return self._sum(found, op.operands[0])
+            case arith.TruncIOp.OPERATION_NAME:  # of a position it is exact: a kernel with longer classes takes i64
+                whole = self._sum(found, op.operands[0])
+                return whole if whole is not None and list(whole.values()) == [1] else None
+            case arith.AddIOp.OPERATION_NAME | arith.SubIOp.OPERATION_NAME | arith.MulIOp.OPERATION_NAME:
+                return _joined(op.name, *(self._sum(found, x) for x in op.operands))
+        return None
+
+    def _made(self, node: Node | None, value: Value) -> tuple[Node | None, ir.Operation | None]:
+        """The op that computes a value, and its node, whichever node of the kernel that is; None for what is loaded."""
+        if node is None:
+            return self._maker(value)
+        if not isinstance(value.owner, ir.Block):
+            return node, value.owner
+        inputs, number = node.inputs, ir.BlockArgument(value).arg_number
+        return self._maker(inputs[number][0]) if number < len(inputs) else (None, None)
+
+    def _maker(self, tensor: Value) -> tuple[Node | None, ir.Operation | None]:
+        if tensor not in self.makers:
+            return None, None
+        node, number = self.makers[tensor]
+        *_, end = body_ops(node.op)
+        return self._made(node, end.operands[number])
+
+
+def _joined(name: str, left: _Sum, right: _Sum) -> _Sum:
+    if left is None or right is None:
+        return None
+    if name == arith.MulIOp.OPERATION_NAME:
+        for factor, other in ((left, right), (right, left)):
+            if set(factor) <= {_ONE}:
+                scaled = {c: n * factor.get(_ONE, 0) for c, n in other.items()}
+                return {c: n for c, n in scaled.items() if n}
+        return None
+    sign = -1 if name == arith.SubIOp.OPERATION_NAME else 1
+    total = {c: left.get(c, 0) + sign * right.get(c, 0) for c in {*left, *right}}
+    return {c: n for c, n in total.items() if n}

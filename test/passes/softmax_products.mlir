@@ -1,0 +1,48 @@
+// RUN: cuesta-opt --pass-pipeline='builtin.module(call-libraries{attention=kernel})' --split-input-file %s | filecheck %s
+
+// A product by a softmax is one op, with the batch dims of its scores; their product becomes a kernel beside it, of the
+// narrow factors. What is between them stays as it is.
+// CHECK-LABEL: func.func @attention
+// CHECK-SAME: (%[[Q:.*]]: tensor<2x4x256x64xbf16>, %[[K:.*]]: tensor<2x4x64x256xbf16>, %[[V:.*]]: tensor<2x4x256x64xbf16>
+// CHECK: %[[S:.*]] = "cuesta.mm"(%[[Q]], %[[K]]) {product = "128x64x64/4/3"} : {{.*}} -> tensor<2x4x256x256xf32>
+// CHECK: %[[T:.*]] = "cuesta.tanh"
+// CHECK-NOT: cuesta.softmax
+// CHECK: "cuesta.mm"(%[[T]], %[[V]]) {product = "128x64x64/4/3", softmax} : {{.*}} -> tensor<2x4x256x64xf32>
+// CHECK: "cuesta.convert"(%{{.*}}) : (tensor<2x4x256x64xf32>) -> tensor<2x4x256x64xbf16>
+module attributes {cuesta.target = "cuda:90"} {
+func.func @attention(%q: tensor<2x4x256x64xbf16>, %k: tensor<2x4x64x256xbf16>, %v: tensor<2x4x256x64xbf16>) -> tensor<8x256x64xbf16> {
+  %0 = "cuesta.reshape"(%q) : (tensor<2x4x256x64xbf16>) -> tensor<8x256x64xbf16>
+  %1 = "cuesta.convert"(%0) : (tensor<8x256x64xbf16>) -> tensor<8x256x64xf32>
+  %2 = "cuesta.reshape"(%k) : (tensor<2x4x64x256xbf16>) -> tensor<8x64x256xbf16>
+  %3 = "cuesta.convert"(%2) : (tensor<8x64x256xbf16>) -> tensor<8x64x256xf32>
+  %4 = "cuesta.mm"(%1, %3) : (tensor<8x256x64xf32>, tensor<8x64x256xf32>) -> tensor<8x256x256xf32>
+  %5 = "cuesta.reshape"(%4) : (tensor<8x256x256xf32>) -> tensor<2x4x256x256xf32>
+  %6 = "cuesta.tanh"(%5) : (tensor<2x4x256x256xf32>) -> tensor<2x4x256x256xf32>
+  %7 = "cuesta.softmax"(%6) {dim = 3 : i64, safe = 1 : i64} : (tensor<2x4x256x256xf32>) -> tensor<2x4x256x256xf32>
+  %8 = "cuesta.convert"(%7) : (tensor<2x4x256x256xf32>) -> tensor<2x4x256x256xbf16>
+  %9 = "cuesta.reshape"(%8) : (tensor<2x4x256x256xbf16>) -> tensor<8x256x256xbf16>
+  %10 = "cuesta.reshape"(%v) : (tensor<2x4x256x64xbf16>) -> tensor<8x256x64xbf16>
+  %11 = "cuesta.mm"(%9, %10) : (tensor<8x256x256xbf16>, tensor<8x256x64xbf16>) -> tensor<8x256x64xbf16>
+  return %11 : tensor<8x256x64xbf16>
+}
+}
+
+// -----
+
+// A softmax whose rows of -inf are NaN stays, as does one that another op reads too, and heads above 128 elements.
+// CHECK-LABEL: func.func @apart
+// CHECK-COUNT-3: cuesta.softmax
+module attributes {cuesta.target = "cuda:90"} {
+func.func @apart(%q: tensor<8x64x64xf32>, %k: tensor<8x64x64xf32>, %wide: tensor<8x64x256xf32>) -> (tensor<8x64x64xf32>, tensor<8x64x64xf32>, tensor<8x64x64xf32>, tensor<8x64x256xf32>) {
+  %0 = "cuesta.mm"(%q, %k) : (tensor<8x64x64xf32>, tensor<8x64x64xf32>) -> tensor<8x64x64xf32>
+  %1 = "cuesta.softmax"(%0) {dim = 2 : i64, safe = 0 : i64} : (tensor<8x64x64xf32>) -> tensor<8x64x64xf32>
+  %2 = "cuesta.mm"(%1, %q) : (tensor<8x64x64xf32>, tensor<8x64x64xf32>) -> tensor<8x64x64xf32>
+  %3 = "cuesta.mm"(%k, %q) : (tensor<8x64x64xf32>, tensor<8x64x64xf32>) -> tensor<8x64x64xf32>
+  %4 = "cuesta.softmax"(%3) {dim = 2 : i64, safe = 1 : i64} : (tensor<8x64x64xf32>) -> tensor<8x64x64xf32>
+  %5 = "cuesta.mm"(%4, %q) : (tensor<8x64x64xf32>, tensor<8x64x64xf32>) -> tensor<8x64x64xf32>
+  %6 = "cuesta.mm"(%k, %k) : (tensor<8x64x64xf32>, tensor<8x64x64xf32>) -> tensor<8x64x64xf32>
+  %7 = "cuesta.softmax"(%6) {dim = 2 : i64, safe = 1 : i64} : (tensor<8x64x64xf32>) -> tensor<8x64x64xf32>
+  %8 = "cuesta.mm"(%7, %wide) : (tensor<8x64x64xf32>, tensor<8x64x256xf32>) -> tensor<8x64x256xf32>
+  return %2, %5, %4, %8 : tensor<8x64x64xf32>, tensor<8x64x64xf32>, tensor<8x64x64xf32>, tensor<8x64x256xf32>
+}
+}
