@@ -218,7 +218,10 @@ def _attention(softmax: ir.Operation, least: int) -> bool:
     v = second.operands[1]
     kind, depth = spelling_of(q), shape_of(q)[-1]
     # Scores beyond f16's range are infinite in eager, but not in the kernel, which keeps them in f32.
-    if kind not in ("f32", "f64", "bf16") or spelling_of(v) != kind or shape_of(v)[-1] != depth:
+    if kind not in ("f32", "f64", "bf16") or shape_of(v)[-1] != depth:
+        return False
+    # Weights of f32 that are rounded to multiply narrow values need no rounding where the values are widened.
+    if spelling_of(v) != kind and not (kind == "f32" and spelling_of(v) in ("bf16", "f16")):
         return False
     if not _fits(found, shape, kind):
         return False
@@ -229,13 +232,14 @@ def _attention(softmax: ir.Operation, least: int) -> bool:
         new_k, new_v = transposed_heads_of(k, columns), heads_of(v, columns)
         if shape_of(new_k) != shape_of(new_v):
             new_k, new_v = transposed_heads_of(k, columns, grouped=False), heads_of(v, columns, grouped=False)
+        new_v = _B.convert(new_v, kind)
         mask, empty_rows = _built_mask(found, shape, kind)
         if kind != "bf16" and _saved_bytes(q, new_k, found, mask) < least:
             return True
         factor, q = _unscaled(q)
         scale = found.scale * factor
         output = _build(q, new_k, new_v, mask, scale, empty_rows and not Softmax.safe.of(softmax))
-        result = _B.reshape(output, shape_of(second.results[0]))
+        result = _B.reshape(_B.convert(output, spelling_of(v)), shape_of(second.results[0]))
     replace(second, [result])
     return True
 

@@ -233,3 +233,24 @@ func.func @returned(%q: tensor<4x16x8xbf16>, %k: tensor<4x8x16xbf16>) -> tensor<
   %1 = "cuesta.softmax"(%0) {dim = 2 : i64, safe = 0 : i64} : (tensor<4x16x16xbf16>) -> tensor<4x16x16xbf16>
   return %1 : tensor<4x16x16xbf16>
 }
+
+// Scores of f32 whose weights are rounded to multiply narrow values: the values are widened instead. A mask is taken
+// before it was broadcast.
+// CHECK-LABEL: func.func @narrow_values
+// CHECK-SAME: %[[V:[^:]*]]: tensor<8x32x16xbf16>, %[[M:[^:]*]]: tensor<32x32xf32>)
+// CHECK: %[[W:.*]] = "cuesta.convert"(%{{.*}}) : (tensor<2x4x32x16xbf16>) -> tensor<2x4x32x16xf32>
+// CHECK: %[[O:.*]]:2 = "cuesta.attention"(%{{.*}}, %{{.*}}, %[[W]], %[[M]])
+// CHECK: "cuesta.convert"(%[[O]]#0) : (tensor<2x4x32x16xf32>) -> tensor<2x4x32x16xbf16>
+// CHECK-NOT: cuesta.softmax
+// CHECK: return
+func.func @narrow_values(%q: tensor<8x32x16xf32>, %k: tensor<8x16x32xf32>, %v: tensor<8x32x16xbf16>, %m: tensor<32x32xf32>) -> tensor<8x32x16xbf16> {
+  %0 = "cuesta.mm"(%q, %k) : (tensor<8x32x16xf32>, tensor<8x16x32xf32>) -> tensor<8x32x32xf32>
+  %1 = "cuesta.reshape"(%0) : (tensor<8x32x32xf32>) -> tensor<2x4x32x32xf32>
+  %2 = "cuesta.expand"(%m) : (tensor<32x32xf32>) -> tensor<2x4x32x32xf32>
+  %3 = "cuesta.add"(%1, %2) : (tensor<2x4x32x32xf32>, tensor<2x4x32x32xf32>) -> tensor<2x4x32x32xf32>
+  %4 = "cuesta.softmax"(%3) {dim = 3 : i64, safe = 1 : i64} : (tensor<2x4x32x32xf32>) -> tensor<2x4x32x32xf32>
+  %5 = "cuesta.convert"(%4) : (tensor<2x4x32x32xf32>) -> tensor<2x4x32x32xbf16>
+  %6 = "cuesta.reshape"(%5) : (tensor<2x4x32x32xbf16>) -> tensor<8x32x32xbf16>
+  %7 = "cuesta.mm"(%6, %v) : (tensor<8x32x32xbf16>, tensor<8x32x16xbf16>) -> tensor<8x32x16xbf16>
+  return %7 : tensor<8x32x16xbf16>
+}
