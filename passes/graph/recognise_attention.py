@@ -28,13 +28,14 @@ from cuesta.dialects.cuesta.traced_strides import OPERAND_STRIDES, RESULT_STRIDE
 from cuesta.dialects.cuesta.views import SELECTS_ELEMENTS
 from cuesta.dialects.fields import float_attr, int_attr
 from cuesta.dialects.graph_builder import GraphBuilder
-from cuesta.dialects.top_module import TARGET
+from cuesta.dialects.top_module import TARGET, measured_products
 from cuesta.dialects.types import row_major, shape_of, spelling_of
 from cuesta.passes.analysis.layout import is_dense
 from cuesta.passes.analysis.match import multiple, number, only_user, wide
 from cuesta.passes.infra.graph_rewrite import erase_dead, functions, named, remark, replace, users
 from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.passes.libraries.attention_operands import heads_of, strides_for, transposed_heads_of
+from cuesta.policy.product_kinds import ATTENTION, KERNEL
 from cuesta.sizes import Number, estimate, hint
 
 _B = GraphBuilder()
@@ -205,8 +206,8 @@ def _fits(found: _Scores, shape: Sequence[Number], kind: str) -> bool:
     return True
 
 
-def _attention(softmax: ir.Operation, least: int) -> bool:
-    """Rewrites the attention around a softmax; False where there is none."""
+def _attention(softmax: ir.Operation, least: int, in_kernel: bool) -> bool:
+    """Rewrites the attention around a softmax; False where there is none. `in_kernel`: a kernel of ours computes it."""
     (x,), shape = softmax.operands, shape_of(softmax.operands[0])
     second = product_of(softmax.results[0])
     if second is None or not 2 <= len(shape) <= 4 or Softmax.dim.of(softmax) != len(shape) - 1:
@@ -234,7 +235,7 @@ def _attention(softmax: ir.Operation, least: int) -> bool:
             new_k, new_v = transposed_heads_of(k, columns, grouped=False), heads_of(v, columns, grouped=False)
         new_v = _B.convert(new_v, kind)
         mask, empty_rows = _built_mask(found, shape, kind)
-        if kind != "bf16" and _saved_bytes(q, new_k, found, mask) < least:
+        if kind != "bf16" and _saved_bytes(q, new_k, found, None if in_kernel else mask) < least:
             return True
         factor, q = _unscaled(q)
         scale = found.scale * factor
@@ -255,7 +256,8 @@ def _unscaled(q: ir.Value) -> tuple[float, ir.Value]:
 
 
 def _saved_bytes(q: ir.Value, k: ir.Value, found: _Scores, mask: ir.Value | None) -> int:
-    """About how many bytes one attention op saves: intermediates that are not written, less the mask that is."""
+    """About how many bytes one attention op saves: intermediates that are not written, less the mask that is. Our own
+    kernel passes over what a mask hides, so its mask is left out."""
     (batch, heads, rows, depth), (_, kv_heads, columns, _) = (map(hint, shape_of(x)) for x in (q, k))
     count = batch * heads * rows * columns
     if (batch > 1 and heads > 1) or kv_heads < heads:
@@ -319,12 +321,12 @@ class RecogniseAttention(Pass):
     def run(self, module: ir.Module) -> None:
         if TARGET.is_on(module.operation):
             return  # not the CPU: this pass relies on how ATen's CPU kernel behaves
-        tried = False
+        tried, in_kernel = False, measured_products(module).get(ATTENTION) == KERNEL
         for function in functions(module):
             for op in list(function.regions[0].blocks[0].operations):
                 if not Softmax.matches(op.operation):
                     continue
-                if _attention(op.operation, self.least):
+                if _attention(op.operation, self.least, in_kernel):
                     tried = True
                 else:
                     _leave_apart(op.operation)
