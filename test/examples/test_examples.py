@@ -33,9 +33,13 @@ IN_ATEN = {
     "hf_trainer": PRODUCTS | ATTENTION,
     "lightning_trainer": PRODUCTS,
     "sentence_embeddings": PRODUCTS | ATTENTION,
+    "text_generation": PRODUCTS | ATTENTION,
     "threaded_server": PRODUCTS,
-    "transformers_generate": PRODUCTS | ATTENTION,
+    "transformers_pipeline": PRODUCTS | ATTENTION,
 }
+
+#: Example → what it is given, so that it is small and needs no C++ compiler.
+ARGUMENTS = {"text_generation": ["--hidden", "64", "--layers", "1", "--backends", "cuesta"]}
 
 #: Those that run in two processes.
 DISTRIBUTED = {"distributed"}
@@ -52,7 +56,8 @@ def environment() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("name", IN_ATEN)
-def test_in_this_process(name: str, environment: None) -> None:
+def test_in_this_process(name: str, environment: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", [name, *ARGUMENTS.get(name, [])])
     runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
     graphs = cuesta.report().graphs
     assert graphs and not fallbacks()
