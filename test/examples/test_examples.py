@@ -29,13 +29,27 @@ RANDOM = {"aten.bernoulli.p"}  # dropout, drawn from torch's generator
 IN_ATEN = {
     "accelerate_loop": PRODUCTS,
     "checkpoint_resume": PRODUCTS | RANDOM,
+    "flex_attention_mask": PRODUCTS,
     "graph_networks": PRODUCTS,
     "hf_trainer": PRODUCTS | ATTENTION,
+    "int4_weights": PRODUCTS | ATTENTION,
     "lightning_trainer": PRODUCTS,
     "sentence_embeddings": PRODUCTS | ATTENTION,
+    "text_generation": PRODUCTS | ATTENTION,
     "threaded_server": PRODUCTS,
-    "transformers_generate": PRODUCTS | ATTENTION,
+    "transformers_pipeline": PRODUCTS | ATTENTION,
 }
+
+#: Example → what it is given, so that it is small and needs no C++ compiler.
+SMALL = ["--hidden", "64", "--layers", "1", "--backends", "cuesta"]
+ARGUMENTS = {
+    "flex_attention_mask": ["--length", "160", "--backends", "cuesta"],
+    "int4_weights": SMALL,
+    "text_generation": SMALL,
+}
+
+#: Each example that runs in one process, and what it is given.
+RUNS = [*((name, ARGUMENTS.get(name, [])) for name in IN_ATEN), ("int4_weights", [*SMALL, "--bits", "8"])]
 
 #: Those that run in two processes.
 DISTRIBUTED = {"distributed"}
@@ -51,8 +65,9 @@ def environment() -> Iterator[None]:
     os.environ.update(before)
 
 
-@pytest.mark.parametrize("name", IN_ATEN)
-def test_in_this_process(name: str, environment: None) -> None:
+@pytest.mark.parametrize(("name", "arguments"), RUNS, ids=[" ".join([name, *given]) for name, given in RUNS])
+def test_in_this_process(name: str, arguments: list[str], environment: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", [name, *arguments])
     runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
     graphs = cuesta.report().graphs
     assert graphs and not fallbacks()
