@@ -177,7 +177,8 @@ class Options:
     attention: str = _option(
         "auto",
         "What computes attention of f32 without dropout on a CPU: a `kernel` of cuesta's, or the `library`. `auto`: a "
-        "kernel with AVX-512 and 8 queries or more, if one was measured to be faster on this machine (see below).",
+        "kernel with AVX-512 and 8 queries or more, if one was measured to be faster on this machine (see below). On a "
+        "GPU `kernel` makes one kernel of flex_attention's forward pass; nothing else is a kernel there yet.",
         choices=("auto", "library", "kernel"),
         affects_code=True,
     )
