@@ -26,6 +26,7 @@ from torch.fx.node import map_arg
 
 from cuesta.frontend.decompositions.table import decompositions_of
 from cuesta.frontend.devices import target_of_device
+from cuesta.frontend.fx_passes.node_writer import NodeWriter
 from cuesta.frontend.graph_key import attribute
 from cuesta.options import Options
 from cuesta.targets import Target
@@ -95,6 +96,7 @@ def _inline(gm: GraphModule, call: Node, inner: GraphModule, values: Sequence[No
     """Copies the nodes of a graph before `call`; returns what the graph returns, as nodes of `gm`."""
     at: dict[Node, Any] = dict(zip(inner.graph.find_nodes(op="placeholder"), values, strict=True))
     results: Any = None
+    write = NodeWriter(gm, "scores")
     with gm.graph.inserting_before(call):
         for node in inner.graph.nodes:
             if node.op == "output":
@@ -102,6 +104,9 @@ def _inline(gm: GraphModule, call: Node, inner: GraphModule, values: Sequence[No
             elif node.target is aten._to_copy.default and isinstance(node.args[0], (int, float)):
                 # vmap converts the numbers of a function first, such as the 20 of tanh(score / 20).
                 at[node] = float(node.args[0]) if node.meta["val"].is_floating_point() else node.args[0]
+            elif node.op == "get_attr":  # a tensor that a function makes of numbers
+                held = attribute(inner, str(node.target))
+                at[node] = write.constant(held, held.device)
             elif node not in at:
                 at[node] = gm.graph.node_copy(node, at.__getitem__)
                 at[node].meta = {**call.meta, "val": node.meta["val"]}

@@ -116,6 +116,20 @@ def test_a_result_keeps_the_order_of_dims_of_q() -> None:
     assert result.stride() == q.stride() == flex_attention(q, k, v).stride()
 
 
+def test_functions_with_numbers_of_their_own() -> None:
+    """Tensors made of numbers, elements at positions that are numbers, and numbers of the caller."""
+    table, width = torch.randn(2, 4), LENGTH // 2
+
+    def score(s: Tensor, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        return torch.where(i - j < width, s * torch.tensor(0.5) + table[0, 1] + table[b].sum(), -1e9)
+
+    for options in ({}, {"target": "tt", "attention": "kernel"}):
+        torch._dynamo.reset()
+        compiled = torch.compile(flex_attention, backend="cuesta", options=options)
+        assert_close(compiled(*given(), score_mod=score), flex_attention(*given(), score_mod=score))
+        assert not steps_in_python()
+
+
 def test_lengths_that_differ() -> None:
     compiled = torch.compile(lambda q, k, v: flex_attention(q, k, v, CASES["alibi"][0]), backend="cuesta", dynamic=True)
     for length in (24, 40, 57):
