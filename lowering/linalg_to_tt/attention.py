@@ -88,12 +88,7 @@ class _Attention(Products):
         """The left (0) or right (1) factor of the product of scores: the queries, which are the same for all keys, or
         the block of keys at `starts`."""
         (node,) = product.products
-        axes, other = ([product.m, product.k], product.n) if side == 0 else ([product.k, product.n], product.m)
-        own = product.on(axes, starts | {product.k: self.writer.frame.scalar(0)}, {})
-        own.blocks = dict(whole.blocks)
-        for maker in self.writer.nodes:
-            if maker.op in making and product.k in maker.classes and other not in maker.classes:
-                own.emit(maker)
+        own = product.made(side, whole, starts | {product.k: self.writer.frame.scalar(0)}, making)
         value, classes = node.inputs[side]
         return product.operand(own, value, classes)
 
@@ -109,7 +104,7 @@ class _Attention(Products):
         sums, peak, total = carried
         (node,) = self.products
         (value, classes), (factor, factor_classes) = node.inputs
-        left, right = (self.on(axes, starts, {}) for axes in ([self.m, self.k], [self.k, self.n]))
+        left, right = self.on([self.m, self.k], starts, {}), self.made(1, whole, starts, making)
         self._make(left, whole, making, starts, queries)
         with node.op.location:
             scores = self._scores(left, value, classes, element_of(sums))
@@ -144,7 +139,7 @@ class _Attention(Products):
                     k = self._factor(product, 1, whole, starts, making)
                     nothing = tt.full(left.frame.shape([self.m, self.k]), node.op.results[0].type.element_type, 0)
                     left.blocks[node.op.results[0]] = tt.dot(q, k, nothing, precision_of(node.op))
-            elif node.op in making and self.k in node.classes and self.n not in node.classes:
+            elif node.op in making and self.k in node.classes and left.frame.has(node.classes):
                 left.emit(node)
 
     def _scores(self, left: KernelWriter, value: Value, classes: list[int], kind: ir.Type) -> Value:

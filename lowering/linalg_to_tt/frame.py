@@ -76,6 +76,10 @@ class Frame:
             bound = self.scalars.block(self.sizes[c], list(shape_of(block)))
             self.masks[c] = arith.cmpi(arith.CmpIPredicate.slt, block, bound)
 
+    def has(self, classes: Iterable[int]) -> bool:
+        """Whether the block is placed along all of these classes."""
+        return set(classes) <= self.positions.keys()
+
     def loop(self, classes: Sequence[int], starts: Sequence[Value]) -> scf.ForOp:
         """A loop over all blocks along `classes`; `place_in_loop` places the block of an iteration."""
         if len(classes) == 1:

@@ -154,14 +154,7 @@ class Products:
         end: Number,
     ) -> list[Value]:
         """The sums with the products of one block of K added, without elements from `end` on."""
-        left, right = (
-            self.on(axes, starts, {self.k: block}, {self.k: end}) for axes in ([self.m, self.k], [self.k, self.n])
-        )
-        for own, other in ((left, self.n), (right, self.m)):
-            own.blocks = dict(whole.blocks)
-            for node in self.writer.nodes:
-                if node.op in making and self.k in node.classes and other not in node.classes:
-                    own.emit(node)
+        left, right = (self.made(side, whole, starts, making, {self.k: block}, {self.k: end}) for side in (0, 1))
         found, loaded = [], {}
         for node, total in zip(self.products, sums, strict=True):
             with node.op.location:
@@ -171,6 +164,24 @@ class Products:
                 a, b = (loaded[value, *classes] for value, classes in node.inputs)
                 found.append(tt.dot(a, b, total, precision_of(node.op)))
         return found
+
+    def made(
+        self,
+        side: int,
+        whole: KernelWriter,
+        starts: dict[int, Value],
+        making: set[ir.Operation],
+        blocks: dict[int, int] | None = None,
+        ends: dict[int, Number] | None = None,
+    ) -> KernelWriter:
+        """A writer on the block of the left (0) or right (1) factor that has computed the nodes which make the
+        factor. `whole` has computed those outside the loop."""
+        own = self.on([self.m, self.k] if side == 0 else [self.k, self.n], starts, blocks or {}, ends)
+        own.blocks = dict(whole.blocks)
+        for node in self.writer.nodes:
+            if node.op in making and self.k in node.classes and own.frame.has(node.classes):
+                own.emit(node)
+        return own
 
     def operand(self, own: KernelWriter, value: Value, classes: list[int]) -> Value:
         """The block of an operand, 0 beyond the end of K, where the other factor may be anything."""

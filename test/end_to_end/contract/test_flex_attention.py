@@ -86,6 +86,16 @@ def test_kernels_of_a_gpu(name: str, dtype: torch.dtype) -> None:
     assert sum("attention" in ops for ops in kernels) == 1
 
 
+def test_factors_that_are_computed_are_made_in_the_kernel_of_a_gpu() -> None:
+    def function(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return flex_attention(q * 2, k * 3, v * 2 + 1)
+
+    options: dict[str, Any] = {"target": "tt", "attention": "kernel"}
+    compiled = torch.compile(function, backend="cuesta", fullgraph=True, options=options)
+    assert_close(compiled(*given()), function(*given()))
+    assert len(cuesta.report().as_dict()["graphs"][0]["kernels"]) == 1
+
+
 @pytest.mark.parametrize("mask", [causal, lambda b, h, i, j: (j > i) & (j <= 300), lambda b, h, i, j: ~(i < j)])
 def test_keys_that_a_mask_hides_are_not_read_on_a_gpu(mask: Callable[..., Tensor]) -> None:
     """The loop along the keys has the bounds that the mask's index expressions give it, rounded to blocks of 64."""
