@@ -1,8 +1,8 @@
 """Splits graphs at steps that no program can hold: those run in Python, and the pieces between them are compiled.
 
-Such steps are higher-order ops (cond, while_loop), ops that write to their arguments, and ops on dtypes
-that no level knows. The graphs that a higher-order op calls with plain tensors are compiled as well. A piece also ends
-where the code changes to another stream.
+Such steps are higher-order ops (cond, while_loop), ops that write to their arguments, and ops on dtypes that no level
+knows. The graphs that a higher-order op calls with plain tensors are compiled as well. A piece also ends where the code
+changes to another stream.
 
     %a = sin(%x); %b = cond(%p, f, g, [%a]); %c = exp(%b)      →      program 1, cond of compiled f and g, program 2
 """

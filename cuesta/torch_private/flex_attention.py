@@ -1,4 +1,4 @@
-"""Names torch's flex_attention as graphs hold it. Loads torch._higher_order_ops.flex_attention."""
+"""Names what flex_attention's graphs hold, and traces what they compute. Loads torch.nn.attention.flex_attention."""
 
 from __future__ import annotations
 
@@ -6,16 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
-
-# The steps of a graph that call flex_attention and compute its gradients. Without them both run in Python, one op after
-# the other, as torch's own implementation.
-from torch._higher_order_ops.flex_attention import flex_attention as FORWARD
-from torch._higher_order_ops.flex_attention import flex_attention_backward as BACKWARD
 from torch.fx import GraphModule
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.attention.flex_attention import _vmap_for_bhqkv
-
-__all__ = ["BACKWARD", "FORWARD", "add_at_positions", "for_all_scores", "traced"]
 
 
 def add_at_positions() -> Any:
@@ -24,18 +17,19 @@ def add_at_positions() -> Any:
     return torch.ops.flex_lib.zeros_and_scatter.default
 
 
-def for_all_scores(function: Callable[..., Any], arguments: Sequence[str]) -> Callable[..., Any]:
-    """A function of one score and its position in [B, H, L, S], as a function of all of them at once. Without it, no
-    flex_attention is compiled.
+def for_all_scores(function: Callable[..., Any], scores: int, captured: int) -> Callable[..., Any]:
+    """A function of `scores` (0 or 1) scores, the position in [B, H, L, S] and `captured` tensors, as a function of all
+    scores at once. Without it, no flex_attention is compiled."""
+    return _vmap_for_bhqkv(function, prefix=(0,) * scores, suffix=(None,) * captured)
 
-    `arguments` says what the function takes beside the four positions: "score" before them, "gradient" of the score and
-    "captured" tensors after them. A function that takes a gradient returns one for each other argument."""
-    before = [0 for kind in arguments if kind == "score"]
-    after = [0 if kind == "gradient" else None for kind in arguments if kind != "score"]
-    results = [0, *(None for kind in arguments if kind == "captured")] if "gradient" in arguments else 0
-    if isinstance(results, list):
-        results[1:1] = [None] * 4  # positions have no gradients
-    return _vmap_for_bhqkv(function, prefix=tuple(before), suffix=tuple(after), out_dims=results)
+
+def gradients_for_all_scores(joint: Callable[..., Any], captured: int) -> Callable[..., Any]:
+    """A function of a score, its position, its gradient and `captured` tensors, as a function of all scores at once. It
+    returns the gradients of the scores, four for the positions, which have none, and those of the captured tensors.
+    Without it, no training step with flex_attention is compiled."""
+    return _vmap_for_bhqkv(
+        joint, prefix=(0,), suffix=(0, *(None,) * captured), out_dims=[0, *(None,) * 4, *(None,) * captured]
+    )
 
 
 def traced(function: Callable[..., Any], args: Sequence[Any], table: Mapping[Any, Callable[..., Any]]) -> GraphModule:

@@ -150,8 +150,8 @@ class _Scores:
         plain = product(q, k.transpose(-2, -1)) * scale
         # The functions were traced with positions of 32 bits.
         positions = [torch.arange(n, device=q.device, dtype=torch.int32) for n in plain.shape]
-        visible = for_all_scores(mask, ["captured"] * len(in_mask))(*positions, *in_mask)
-        changed = for_all_scores(score, ["score", *["captured"] * len(captured)])(plain, *positions, *captured)
+        visible = for_all_scores(mask, 0, len(in_mask))(*positions, *in_mask)
+        changed = for_all_scores(score, 1, len(captured))(plain, *positions, *captured)
         return _Scores(q, k, v, plain, torch.where(visible, changed.to(_wide(q)), -math.inf), visible, positions)
 
 
@@ -218,7 +218,7 @@ def _backward(
     in_mask: Sequence[Any] = (),
 ) -> tuple[Tensor, Tensor, Tensor, tuple[Any, ...]]:
     """The gradients of q, k, v, and of each captured tensor (None for one that needs none)."""
-    from cuesta.torch_private.flex_attention import for_all_scores
+    from cuesta.torch_private.flex_attention import gradients_for_all_scores
 
     scores = _Scores.of(product, q, k, v, score, block_mask[-1], scale, captured, in_mask)
     wide = _wide(q)
@@ -226,12 +226,12 @@ def _backward(
     base = torch.where(logsumexp == -math.inf, 0.0, logsumexp * _LN_2).unsqueeze(-1)
     weights = torch.exp(scores.seen - base)
     grad = torch.zeros_like(output) if grad is None else grad
-    # Of each row: what all its weights' gradients have in common.
+    # For each row, the number that the gradient of softmax takes off the gradient of every weight.
     common = (output.to(wide) * grad.to(wide)).sum(-1, keepdim=True)
     if grad_logsumexp is not None:
         common = common - (grad_logsumexp / _LN_2).unsqueeze(-1)
     of_seen = weights * (product(grad, scores.v.transpose(-2, -1)) - common)
-    gradients = for_all_scores(joint, ["score", "gradient", *["captured"] * len(captured)])
+    gradients = gradients_for_all_scores(joint, len(captured))
     of_plain, _, _, _, _, *of_captured = gradients(scores.plain, *scores.positions, of_seen, *captured)
     of_plain = torch.where(scores.visible, of_plain * scale, 0.0).to(q.dtype)
     dq = of_plain @ scores.k

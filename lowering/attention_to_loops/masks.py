@@ -40,10 +40,10 @@ class MaskPanel:
 
     def prepare(self, block: Value, count: Value) -> Value:
         """Reads the mask of a block of keys into the buffer, if there is one. Returns whether any query sees a key."""
-        _, strides = memref_shape(self.mask.type)
         if self.buffer is None:
             first = index_value(0)
             return _any(count, lambda n: _is_seen(self._element(first, arith.addi(block, n))))
+        _, strides = memref_shape(self.mask.type)
         if strides[3] == 1 and _sizes(self.mask)[3] != 1:
             return self._turn(block, count)
         return self._read_each(block, count)
@@ -95,14 +95,16 @@ class MaskPanel:
 
 
 def _any(end: Extent, is_seen: Callable[[Value], Value], step: int = 1) -> Value:
-    """Whether `is_seen(i)` holds for any i of a loop from 0 to `end`. It is asked for each."""
+    """Whether `is_seen(i)` holds for any i of a loop from 0 to `end`. The loop has no early exit, as `is_seen` may also
+    store."""
     no = arith.constant(ir.IntegerType.get_signless(1), 0)
     (found,) = loop(0, end, step, lambda i, so_far: [arith.ori(so_far, is_seen(i))], [no])
     return found
 
 
 def _is_seen(x: Value) -> Value:
-    """Whether what is added to a score leaves it to be seen: NaN does."""
+    """Whether a score is still seen once x, an element of the mask or a vector of them, is added: -inf hides it, NaN
+    does not."""
     lowest = splat(-math.inf) if isinstance(x.type, ir.VectorType) else arith.constant(x.type, -math.inf)
     return arith.cmpf(arith.CmpFPredicate.UGT, x, lowest)
 

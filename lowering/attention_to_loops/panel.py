@@ -26,7 +26,7 @@ from cuesta.lowering.attention_to_loops.vectors import (
     sums,
 )
 from cuesta.lowering.linalg_to_loops.transposed import transposed
-from cuesta.lowering.linalg_to_loops.vector_loops import Extent, blocks, loop
+from cuesta.lowering.linalg_to_loops.vector_loops import Extent, blocks, loop, where
 from cuesta.sizes import Number
 
 Value: TypeAlias = ir.Value
@@ -212,7 +212,8 @@ class Panel:
             count = index_value(size) if whole else arith.minui(index_value(size), arith.subi(end, first))
             if self.mask is None:
                 return body(first, count, *values)
-            return _where_seen(self.mask.prepare(first, count), lambda: body(first, count, *values), values)
+            # A mask of -inf adds nothing to the sums.
+            return where(self.mask.prepare(first, count), lambda: body(first, count, *values), carried=values)
 
         return loop(0, end, size, block, carried)
 
@@ -303,13 +304,3 @@ class Panel:
     def store_row(values: Sequence[Value], buffer: Value, row: Value) -> None:
         for j, x in enumerate(values):
             Mask().store(x, buffer, [row, index_value(j * LANES)])
-
-
-def _where_seen(seen: Value, body: Callable[[], Sequence[Value] | None], values: Sequence[Value]) -> list[Value]:
-    """What `body` makes of `values` if `seen`, else the values as they are: a mask of -inf adds nothing."""
-    made = scf.IfOp(seen, [x.type for x in values], has_else=True)
-    with ir.InsertionPoint(made.then_block):
-        scf.YieldOp(body() or [])
-    with ir.InsertionPoint(made.else_block):
-        scf.YieldOp(list(values))
-    return list(made.results)

@@ -75,16 +75,24 @@ def loop(first: Extent, end: Extent, step: int, body: Callable[..., Any], carrie
     return list(made.results)
 
 
-def where(condition: Value | None, body: Callable[[], object], otherwise: Callable[[], object] | None = None) -> None:
-    """Runs `body` if a condition holds, and else `otherwise`, if given. The condition None always holds."""
+def where(
+    condition: Value | None,
+    body: Callable[[], Any],
+    otherwise: Callable[[], Any] | None = None,
+    carried: Sequence[Value] = (),
+) -> list[Value]:
+    """Runs `body` if a condition holds, and else `otherwise`, if given. The condition None always holds. With `carried`
+    values, each returns new ones; where neither runs, the values stay as they are."""
     if condition is None:
-        body()
-        return
-    made = scf.IfOp(condition, has_else=otherwise is not None)
+        found = body()
+        return list(found) if carried else []
+    otherwise = otherwise or ((lambda: carried) if carried else None)
+    made = scf.IfOp(condition, [x.type for x in carried], has_else=otherwise is not None)
     for block, inside in ((made.then_block, body), *(((made.else_block, otherwise),) if otherwise else ())):
         with ir.InsertionPoint(block):
-            inside()
-            scf.YieldOp([])
+            found = inside()
+            scf.YieldOp(list(found) if carried else [])
+    return list(made.results)
 
 
 def vector_type(element: ir.Type | None = None) -> ir.Type:

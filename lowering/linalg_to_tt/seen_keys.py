@@ -21,11 +21,13 @@ from cuesta.lowering.linalg_to_tt.frame import Value
 if TYPE_CHECKING:
     from cuesta.lowering.linalg_to_tt.kernel import Node
 
-#: Class → the multiple of positions along it, and _ONE → a number; None for what is no such sum.
+#: A linear expression: class → the factor of the position along it, and _ONE → the constant term. None for any other
+#: expression.
 _Sum: TypeAlias = "dict[int, int] | None"
 _ONE = -1
 
 _Predicate = arith.CmpIPredicate
+#: Predicate → the one that holds where it does not.
 _OPPOSITE = {
     _Predicate.slt: _Predicate.sge,
     _Predicate.sge: _Predicate.slt,
@@ -33,6 +35,7 @@ _OPPOSITE = {
     _Predicate.sgt: _Predicate.sle,
     _Predicate.ne: _Predicate.eq,
 }
+#: Predicate → the one that holds where both sides are multiplied by -1.
 _TURNED = {
     _Predicate.slt: _Predicate.sgt,
     _Predicate.sgt: _Predicate.slt,
@@ -73,14 +76,12 @@ class _Reader:
 
     def bounds(self, scores: Value) -> Iterator[Bound]:
         for predicate, left, right in self._shown(None, scores):
-            if left is None or right is None:
-                continue
             difference = _joined(arith.SubIOp.OPERATION_NAME, left, right)
-            assert difference is not None
-            yield from self._bound(predicate, difference)
+            if difference is not None:
+                yield from self._bound(predicate, difference)
 
     def _bound(self, predicate: arith.CmpIPredicate, difference: dict[int, int]) -> Iterator[Bound]:
-        """The bounds of `difference predicate 0`, a sum of multiples of positions along classes and of one."""
+        """The bounds that `difference predicate 0` puts on the keys; `difference` is a linear expression."""
         factor = difference.pop(self.keys, 0)
         constant, slope = difference.pop(_ONE, 0), difference.pop(self.queries, 0)
         if abs(factor) != 1 or difference or predicate not in _TURNED:
@@ -102,14 +103,9 @@ class _Reader:
         elif op.name == arith.SelectOp.OPERATION_NAME:
             condition, x, y = op.operands
             for kept, hidden, negated in ((x, y, False), (y, x, True)):
-                if self._is_hidden(node, hidden):
+                if self._constant(node, hidden) == -math.inf:
                     yield from self._comparisons(node, condition, negated)
                     yield from self._shown(node, kept)
-
-    def _is_hidden(self, node: Node, value: Value) -> bool:
-        _, op = self._made(node, value)
-        constant = op is not None and op.name == arith.ConstantOp.OPERATION_NAME
-        return constant and op is not None and op.attributes["value"].value == -math.inf
 
     def _comparisons(
         self, node: Node, condition: Value, negated: bool
@@ -124,7 +120,7 @@ class _Reader:
         elif op.name == both.OPERATION_NAME:
             for part in op.operands:
                 yield from self._comparisons(found, part, negated)
-        elif op.name == arith.XOrIOp.OPERATION_NAME and self._is_true(found, op.operands[1]):
+        elif op.name == arith.XOrIOp.OPERATION_NAME and self._constant(found, op.operands[1]) is True:
             yield from self._comparisons(found, op.operands[0], not negated)
         elif op.name == arith.CmpIOp.OPERATION_NAME:
             predicate = _Predicate(op.attributes["predicate"].value)
@@ -139,13 +135,13 @@ class _Reader:
         _, op = self._made(node, value)
         return str(value.type) == "i1" or (op is not None and op.name == arith.ExtUIOp.OPERATION_NAME)
 
-    def _is_true(self, node: Node, value: Value) -> bool:
+    def _constant(self, node: Node, value: Value) -> float | bool | None:
+        """The number that a value is; None where it is no constant."""
         _, op = self._made(node, value)
-        is_constant = op is not None and op.name == arith.ConstantOp.OPERATION_NAME
-        return is_constant and str(value.type) == "i1" and op is not None and bool(op.attributes["value"].value)
+        return op.attributes["value"].value if op is not None and op.name == arith.ConstantOp.OPERATION_NAME else None
 
     def _sum(self, node: Node, value: Value) -> _Sum:
-        """An integer as multiples of positions along classes and of one; None if it is no such sum."""
+        """An integer as a linear expression of positions."""
         found, op = self._made(node, value)
         if found is None or op is None:
             return None
@@ -182,6 +178,7 @@ class _Reader:
 
 
 def _joined(name: str, left: _Sum, right: _Sum) -> _Sum:
+    """The sum, difference or product of two linear expressions, as the op `name` computes it."""
     if left is None or right is None:
         return None
     if name == arith.MulIOp.OPERATION_NAME:

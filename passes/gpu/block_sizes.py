@@ -110,8 +110,9 @@ def fastest_classes(sizes: Sequence[int], tensors: Sequence[Sequence[int]]) -> s
 
 
 def product_blocks(products: Sequence[ir.Operation], classes: int) -> Blocks:
-    """The block of a kernel of matrix products: their tile, halved until all sums fit registers. They share their
-    loops, or one makes the scores of a product by a softmax; its tile has whole rows of what it multiplies."""
+    """The block of a kernel of matrix products. Products that share their loops have one tile, which is halved until
+    all sums fit registers. A product by a softmax may have the product of its scores beside it, which sums along a
+    class of its own."""
     weighted = [op for op in products if SOFTMAX.is_on(op)]
     chief = (weighted or products)[0]
     tile = tile_of(chief)

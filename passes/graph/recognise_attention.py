@@ -235,6 +235,7 @@ def _attention(softmax: ir.Operation, least: int, in_kernel: bool) -> bool:
             new_k, new_v = transposed_heads_of(k, columns, grouped=False), heads_of(v, columns, grouped=False)
         new_v = _B.convert(new_v, kind)
         mask, empty_rows = _built_mask(found, shape, kind)
+        # For our own kernel no mask counts: the kernel passes over what the mask hides.
         if kind != "bf16" and _saved_bytes(q, new_k, found, None if in_kernel else mask) < least:
             return True
         factor, q = _unscaled(q)
@@ -256,8 +257,8 @@ def _unscaled(q: ir.Value) -> tuple[float, ir.Value]:
 
 
 def _saved_bytes(q: ir.Value, k: ir.Value, found: _Scores, mask: ir.Value | None) -> int:
-    """About how many bytes one attention op saves: intermediates that are not written, less the mask that is. Our own
-    kernel passes over what a mask hides, so its mask is left out."""
+    """About how many bytes one attention op saves: the intermediates that it does not write, less the mask that has to
+    be written for it. `mask` is None where no mask counts."""
     (batch, heads, rows, depth), (_, kv_heads, columns, _) = (map(hint, shape_of(x)) for x in (q, k))
     count = batch * heads * rows * columns
     if (batch > 1 and heads > 1) or kv_heads < heads:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from cuesta.dialects.product import LEAST, Tile
+from cuesta.passes.gpu.block_sizes import power_at_least
 
 #: Multiprocessors, and what each has: bytes of shared memory, and registers.
 _MULTIPROCESSORS = 132
@@ -127,7 +128,7 @@ def _fitted(tile: Tile, sizes: tuple[int, int, int, int], width: int) -> Tile:
 
 
 def _power(n: int) -> int:
-    return max(1 << max(n - 1, 0).bit_length(), LEAST)
+    return max(power_at_least(n), LEAST)
 
 
 def _parts(tile: Tile, sizes: tuple[int, int, int, int]) -> Sequence[int]:

@@ -1,12 +1,12 @@
-"""Makes a product by a softmax one op, which becomes a kernel with the product of its scores; a part of call-libraries.
+"""Makes one op of a softmax and the product that multiplies it; a part of call-libraries.
 
     %s = cuesta.mm(%q, %k^T)                      %s = cuesta.mm(%q, %k^T) {product = "128x64x64/4/3"}
     %t = … pointwise ops on %s                    %t = … pointwise ops on %s
     %w = cuesta.softmax(%t)                →      %r = cuesta.mm(%t, %v) {product = "128x64x64/4/3", softmax}
     %r = cuesta.mm(%w, %v)
 
-On a GPU form-kernels fuses all of them: attention of any function of the scores. A program has a block of queries and
-walks along the keys; no tensor of scores is in memory.
+On a GPU form-kernels fuses this op with the product of the scores and the pointwise ops between the two: attention of
+any function of the scores. A program has a block of queries and walks along the keys; no tensor of scores is in memory.
 """
 
 from __future__ import annotations
@@ -66,13 +66,17 @@ def _rewrite(softmax: ir.Operation) -> None:
         return
     with ir.InsertionPoint(first), named("scores", first):
         product = _product(q, k, [*batch, m, depths[0]], [*batch, depths[0], n], _tile(m, _KEYS, depths[0]))
-        product = _B.reshape(_B.convert(product, spelling_of(first.results[0])), shape_of(first.results[0]))
-    replace(first, [product])
+        _put(first, product)
     with ir.InsertionPoint(second), named("attention", second):
         product = _product(scores, values, [*batch, m, n], [*batch, n, depths[1]], _tile(m, depths[1], _KEYS))
         MatMul.softmax.mark(product.owner)
-        product = _B.reshape(_B.convert(product, spelling_of(second.results[0])), shape_of(second.results[0]))
-    replace(second, [product])
+        _put(second, product)
+
+
+def _put(op: ir.Operation, product: ir.Value) -> None:
+    """Replaces a product by another, in the type and with the dims of the old one's result."""
+    (result,) = op.results
+    replace(op, [_B.reshape(_B.convert(product, spelling_of(result)), shape_of(result))])
 
 
 def _product(a: ir.Value, b: ir.Value, left: Sequence[Number], right: Sequence[Number], tile: Tile) -> ir.Value:
@@ -92,7 +96,8 @@ def _narrow(x: ir.Value) -> ir.Value:
 
 
 def _product_of_scores(scores: ir.Value) -> ir.Operation | None:
-    """The one product that the scores are computed from, pointwise; None where there is none, or another op."""
+    """The one product that the scores are computed from by pointwise ops; None where there are more products, or none,
+    or where other ops read its result too."""
     rows = shape_of(scores)[-2:]
     pending, found = [scores], set()
     while pending:
@@ -103,8 +108,10 @@ def _product_of_scores(scores: ir.Value) -> ir.Operation | None:
             found.add(op)
         elif op.name in POINTWISE or Reshape.matches(op):
             pending += [x for x in op.operands if shape_of(x)[-2:] == rows]
-    (first, *others) = found or {None}
-    return first if not others and first is not None and len(users(first.results[0])) == 1 else None
+    if len(found) != 1:
+        return None
+    (first,) = found
+    return first if len(users(first.results[0])) == 1 else None
 
 
 def _tile(rows: int, columns: int, depth: int) -> Tile:

@@ -61,8 +61,7 @@ def product_refusal(
         if node.product is not None:
             continue
         if scores is not None and _roles(space, scores)[2] in _roots(space, node):
-            refused = _refused_factor(space, node, scores, internal)
-            if refused is not None:
+            if (refused := _refused_factor(space, node, scores, internal)) is not None:
                 return refused
             continue
         if not epilogues and any(read.value in multiplied for read in node.reads):
