@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import sys
 from pathlib import Path
 
@@ -35,7 +36,9 @@ def middle(tensor: torch.Tensor) -> int:
 
 
 def test_only_whole_pages_of_the_block_are_asked_for() -> None:
-    block = torch.empty(64 << 20, dtype=torch.uint8)
+    # A mapping of its own: memory from the heap may be what another test in this process asked for and gave back.
+    mapping = mmap.mmap(-1, 64 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    block = torch.frombuffer(mapping, dtype=torch.uint8)
     inner = -(-block.data_ptr() // HUGE_PAGE) * HUGE_PAGE + 4 * HUGE_PAGE
     assert not wished(inner)
     use_huge_pages(inner - 64, LARGE - 1)
