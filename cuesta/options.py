@@ -169,8 +169,8 @@ class Options:
         "What computes matrix products: a `kernel` of cuesta's, fused with the ops that follow (on CPU for f32 and "
         "f16), or the `library`. `auto` on a CPU with AVX-512: a kernel for few rows, for a vector by a matrix of bf16 "
         "or f16, for f16 on a CPU without f16 arithmetic, and where a kernel was measured to be faster (see below). "
-        "`auto` on a GPU: a kernel where rows of bf16 or f16 are no multiple of 16 bytes. With `max_autotune`: the "
-        "faster for each product.",
+        "`auto` on a GPU: a kernel for a vector by a matrix with contiguous rows, as of a linear layer, and where rows "
+        "of bf16 or f16 are no multiple of 16 bytes. With `max_autotune`: the faster for each product.",
         choices=("auto", "library", "kernel"),
         affects_code=True,
     )
@@ -178,7 +178,8 @@ class Options:
         "auto",
         "What computes attention of f32 without dropout on a CPU: a `kernel` of cuesta's, or the `library`. `auto`: a "
         "kernel with AVX-512 and 8 queries or more, if one was measured to be faster on this machine (see below). On a "
-        "GPU `kernel` makes one kernel of flex_attention's forward pass; nothing else is a kernel there yet.",
+        "GPU, flex_attention's forward pass without gradients, and other products around a softmax: `auto` makes one "
+        "kernel of them in bf16 and f16 on CUDA, `kernel` of f32 too, and on every GPU.",
         choices=("auto", "library", "kernel"),
         affects_code=True,
     )

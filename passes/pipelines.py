@@ -178,8 +178,8 @@ _GPU_STEPS = {
     _SPLIT: ("split-reductions",),
     # Splitting leaves reshapes between a reduction and its operands: cheap ops are recomputed below the reshapes.
     "hoist-reshapes": ("hoist-reshapes{repeat=true}",),
-    # Not measured on a GPU.
-    "interleave-parts": (),
+    # Parts of one tensor in another order are read by the kernel that needs them.
+    "interleave-parts": ("swapped-parts",),
     "sink-concatenations": (),
     # On a GPU every long reduction is split already.
     "cut-rows": (),

@@ -5,7 +5,7 @@
     turned     a column-major left operand, [K, M] in memory: the gradient of a weight
 
 A library that is slow at a kind on a machine is slow at all sizes of the kind, except for few rows
-(`passes/product_panels`).
+(`passes/libraries/products/panels`).
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ class AnyProduct(Operation):
 
     #: Of an f32 product on a GPU: "tf32" if torch allows TF32.
     precision: Annotated[Text, OPTIONAL]
-    #: The way to compute the product (passes/libraries/product_routes.py).
+    #: The way to compute the product (passes/libraries/products/routes.py).
     route: Annotated[Text, OPTIONAL]
 
 

@@ -12,12 +12,11 @@ whole blocks, which the function says as well.
 
 from __future__ import annotations
 
-import functools
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -25,19 +24,14 @@ from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
 from cuesta.frontend.decompositions.table import decompositions_of
-from cuesta.frontend.devices import target_of_device
 from cuesta.frontend.fx_passes.node_writer import NodeWriter
 from cuesta.frontend.graph_key import attribute
 from cuesta.options import Options
-from cuesta.targets import Target
 from cuesta.torch_private import pytree
 from cuesta.torch_private.fake_tensors import FakeTensorMode, detect_fake_mode
 from cuesta.torch_private.ops import HigherOrderOperator
 
 aten = torch.ops.aten
-
-#: [B, H, M, K] and [B, H, K, N] → their product in f32, in f64 for f64.
-Product: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 
 #: torch returns logarithms to base 2.
 _LN_2 = math.log(2)
@@ -52,10 +46,7 @@ def spell_out_flex_attention(gm: GraphModule, options: Options) -> None:
 
     table = {**decompositions_of(options), add_at_positions(): _sums_at}
     for call in calls:
-        target = options.target or target_of_device(call.args[0].meta["val"].device)
-        multiply = _wide_product if options.attention == "kernel" else _product_on(target)
-        spelling = functools.partial(_SPELLINGS[call.target.name()], multiply)
-        _replace(gm, call, spelling, table)
+        _replace(gm, call, _SPELLINGS[call.target.name()], table)
     gm.graph.eliminate_dead_code()
     gm.recompile()
 
@@ -134,7 +125,6 @@ class _Scores:
 
     @staticmethod
     def of(
-        product: Product,
         q: Tensor,
         k: Tensor,
         v: Tensor,
@@ -147,7 +137,7 @@ class _Scores:
         from cuesta.torch_private.flex_attention import for_all_scores
 
         k, v = _as_many_heads(k, q), _as_many_heads(v, q)
-        plain = product(q, k.transpose(-2, -1)) * scale
+        plain = _product(q, k.transpose(-2, -1)) * scale
         # The functions were traced with positions of 32 bits.
         positions = [torch.arange(n, device=q.device, dtype=torch.int32) for n in plain.shape]
         visible = for_all_scores(mask, 0, len(in_mask))(*positions, *in_mask)
@@ -155,20 +145,9 @@ class _Scores:
         return _Scores(q, k, v, plain, torch.where(visible, changed.to(_wide(q)), -math.inf), visible, positions)
 
 
-def _product_on(target: Target) -> Product:
-    """How f32 products of narrow floats are computed: cuBLAS multiplies them on tensor cores as they are."""
-    return _narrow_product if target.kind == "cuda" else _wide_product
-
-
-def _wide_product(x: Tensor, y: Tensor) -> Tensor:
+def _product(x: Tensor, y: Tensor) -> Tensor:
+    """[B, H, M, K] and [B, H, K, N] → their product in f32, in f64 for f64."""
     return x.to(_wide(x)) @ y.to(_wide(x))
-
-
-def _narrow_product(x: Tensor, y: Tensor) -> Tensor:
-    if x.dtype not in (torch.bfloat16, torch.float16) or y.dtype != x.dtype:
-        return _wide_product(x, y)
-    batch = x.shape[:2]
-    return torch.bmm(x.flatten(0, 1), y.flatten(0, 1), out_dtype=torch.float32).unflatten(0, batch)
 
 
 def _wide(x: Tensor) -> torch.dtype:
@@ -183,7 +162,6 @@ def _as_many_heads(x: Tensor, q: Tensor) -> Tensor:
 
 
 def _forward(
-    product: Product,
     q: Tensor,
     k: Tensor,
     v: Tensor,
@@ -195,13 +173,12 @@ def _forward(
     in_mask: Sequence[Any] = (),
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The output, and the logsumexp and the maximum of each row of scores, to base 2."""
-    scores = _Scores.of(product, q, k, v, score, block_mask[-1], scale, captured, in_mask)
+    scores = _Scores.of(q, k, v, score, block_mask[-1], scale, captured, in_mask)
     weights = aten._safe_softmax(scores.seen, -1).to(q.dtype)
     return weights @ scores.v.to(q.dtype), scores.seen.logsumexp(-1) / _LN_2, scores.seen.amax(-1) / _LN_2
 
 
 def _backward(
-    product: Product,
     q: Tensor,
     k: Tensor,
     v: Tensor,
@@ -220,7 +197,7 @@ def _backward(
     """The gradients of q, k, v, and of each captured tensor (None for one that needs none)."""
     from cuesta.torch_private.flex_attention import gradients_for_all_scores
 
-    scores = _Scores.of(product, q, k, v, score, block_mask[-1], scale, captured, in_mask)
+    scores = _Scores.of(q, k, v, score, block_mask[-1], scale, captured, in_mask)
     wide = _wide(q)
     # A row that sees nothing has the logsumexp -inf, and no weights.
     base = torch.where(logsumexp == -math.inf, 0.0, logsumexp * _LN_2).unsqueeze(-1)
@@ -230,7 +207,7 @@ def _backward(
     common = (output.to(wide) * grad.to(wide)).sum(-1, keepdim=True)
     if grad_logsumexp is not None:
         common = common - (grad_logsumexp / _LN_2).unsqueeze(-1)
-    of_seen = weights * (product(grad, scores.v.transpose(-2, -1)) - common)
+    of_seen = weights * (_product(grad, scores.v.transpose(-2, -1)) - common)
     gradients = gradients_for_all_scores(joint, len(captured))
     of_plain, _, _, _, _, *of_captured = gradients(scores.plain, *scores.positions, of_seen, *captured)
     of_plain = torch.where(scores.visible, of_plain * scale, 0.0).to(q.dtype)

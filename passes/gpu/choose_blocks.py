@@ -107,6 +107,8 @@ class _Kernel:
     #: the classes of each tensor's dims in memory order, and the classes of each generic
     tensors: list[list[int]]
     spaces: list[list[int]]
+    #: the classes of each tensor that the kernel writes
+    written: list[list[int]]
 
     @staticmethod
     def read(function: func.FuncOp, launches: Sequence[Launch]) -> _Kernel:
@@ -125,7 +127,13 @@ class _Kernel:
         # A symbolic size that is 0 in the traced call is larger in other calls.
         traced = zip(largest(launches, sizes), sizes, strict=True)
         about = [_SHORTEST if n == 0 and isinstance(size, Size) else n for n, size in traced]
-        return _Kernel(function, launches, generics, sizes, about, parallel, tensors or [[]], spaces or [[]])
+        written = [
+            classes
+            for g in generics
+            for value, classes in list(zip(g.operands, operand_classes(g), strict=True))[-len(g.results) :]
+            if _in_memory(value)
+        ]
+        return _Kernel(function, launches, generics, sizes, about, parallel, tensors or [[]], spaces or [[]], written)
 
     @property
     def unknown(self) -> set[int]:
@@ -143,7 +151,7 @@ class _Kernel:
             if dims := windowed_dims(generic):
                 (*_, channels), *_ = operand_classes(generic)  # of the weight
                 return window_blocks(dims, self.about, self.parallel, channels)
-        return choose(self.about, self.parallel, self.tensors, self.spaces, least)
+        return choose(self.about, self.parallel, self.tensors, self.spaces, least, self.written)
 
 
 def _annotate(kernel: _Kernel) -> None:

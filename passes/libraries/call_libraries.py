@@ -3,7 +3,7 @@
     %2 = cuesta.mm(%0, %1)   →   %2 = aten.call(%0, %1) {overload = "aten.mm.default"}
 
 On CPU the libraries are MKL and oneDNN. There a bias that is added to rows is left to the kernel that reads the
-product: ATen would write the bias to the result first, and have MKL read it again. `product_routes` makes kernels of
+product: ATen would write the bias to the result first, and have MKL read it again. `products` makes kernels of
 some products instead. A product that is to use tensor cores stays a product, marked with its tile.
 """
 
@@ -13,6 +13,8 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import torch
 
 from cuesta._mlir import ir
 from cuesta.dialects.cuesta.contraction import AddMatMul, AnyProduct, Convolution, MatMul, convolution_arguments
@@ -26,9 +28,11 @@ from cuesta.passes.infra.graph_rewrite import Rule, functions, rewrite_ops, user
 from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.passes.libraries.attention_kernels import mark_attention
 from cuesta.passes.libraries.library_attention import LibraryAttention
-from cuesta.passes.libraries.packed_weights import keep_panels_apart
-from cuesta.passes.libraries.product_routes import as_kernel, mark_routes
-from cuesta.passes.libraries.softmax_products import multiply_by_softmax
+from cuesta.passes.libraries.products.as_kernel import as_kernel
+from cuesta.passes.libraries.products.by_softmax import multiply_by_softmax
+from cuesta.passes.libraries.products.narrow_factors import narrow_factors
+from cuesta.passes.libraries.products.packed_weights import keep_panels_apart
+from cuesta.passes.libraries.products.routes import mark_routes
 from cuesta.policy.product_kinds import LIBRARY
 
 _B = GraphBuilder()
@@ -45,9 +49,11 @@ def _call(
     return _B.aten(overload, args, kwargs, results, reason, operand_strides)
 
 
-def _mm(op: ir.Operation) -> list[ir.Value]:
-    name = "aten.mm.default" if len(shape_of(op.operands[0])) == 2 else "aten.bmm.default"
-    return _call(op, name, list(op.operands), {}, _GEMM, any_strides=True)
+def _mm(op: ir.Operation, narrow: bool) -> list[ir.Value]:
+    name = "aten.mm" if len(shape_of(op.operands[0])) == 2 else "aten.bmm"
+    if narrow and (factors := narrow_factors(op)) is not None:
+        return _call(op, f"{name}.dtype", [*factors, torch.float32], {}, _GEMM, any_strides=True)
+    return _call(op, f"{name}.default", list(op.operands), {}, _GEMM, any_strides=True)
 
 
 def _addmm(op: ir.Operation) -> list[ir.Value]:
@@ -79,14 +85,15 @@ def _kernels_read(value: ir.Value) -> bool:
     )
 
 
-def _product(op: ir.Operation, biases: bool) -> list[ir.Value] | None:
-    """The op as a call or a kernel; None where it stays a product. With `biases`, kernels may add a call's bias."""
+def _product(op: ir.Operation, biases: bool, narrow: bool) -> list[ir.Value] | None:
+    """The op as a call or a kernel; None where it stays a product. With `biases`, kernels may add a call's bias. With
+    `narrow`, the library may multiply narrow floats into f32."""
     if MatMul.product.is_on(op):
         return None
     if AnyProduct.route.of(op) != LIBRARY:
         return as_kernel(op)
     if MatMul.matches(op):
-        return _mm(op)
+        return _mm(op, narrow)
     return _mm_and_bias(op) if biases and _has_bias(op) and _kernels_read(op.results[0]) else _addmm(op)
 
 
@@ -108,17 +115,18 @@ class CallLibraries(Pass):
     attention: str = "auto"
 
     def run(self, module: ir.Module) -> None:
-        product = functools.partial(_product, biases=not target_of(module).gpu)
+        target = target_of(module)
+        product = functools.partial(_product, biases=not target.gpu, narrow=target.kind == "cuda")
         rules: dict[str, Rule] = {
             MatMul.OPERATION_NAME: product,
             AddMatMul.OPERATION_NAME: product,
             Convolution.OPERATION_NAME: _convolution,
-            **LibraryAttention(target_of(module)).rules(),
+            **LibraryAttention(target).rules(),
         }
         with module.context:
-            multiply_by_softmax(module, self.attention, target_of(module))
+            multiply_by_softmax(module, self.attention, target)
             mark_routes(module, self.gemm)
-            mark_attention(module, self.attention, target_of(module))
+            mark_attention(module, self.attention, target)
         rewrite_ops(module, rules)
         with module.context:
             for function in functions(module):

@@ -5,7 +5,7 @@
                                            permute(reshape(%2)) : tensor<2x256x56x56xf32>
 
 In channels_last the images are a matrix with one row per pixel, and all reshapes and permutes are views. MKL's product
-takes 0.6 to 1 of the time of oneDNN's convolution, and one of few rows is a kernel of ours (`product_routes`). The
+takes 0.6 to 1 of the time of oneDNN's convolution, and one of few rows is a kernel of ours (`products`). The
 gradients, two more products, take 0.5 to 0.95 of the time (decision 17). Images in another layout stay with oneDNN.
 
 Windows side by side over images of few channels (`cuts_patches`) are copied by im2col, one row per window. This alone

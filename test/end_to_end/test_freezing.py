@@ -14,7 +14,7 @@ import torch.nn.functional as F
 import cuesta
 from cuesta.driver.freezing import freeze as freezing
 from cuesta.driver.freezing import packed_products
-from cuesta.passes.libraries import product_panels
+from cuesta.passes.libraries.products import panels
 
 Tensor = torch.Tensor
 
@@ -36,7 +36,7 @@ class Layers(torch.nn.Module):
 
 @pytest.fixture(autouse=True)
 def as_on_wide_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(product_panels, "_has_wide_vectors", lambda: True)
+    monkeypatch.setattr(panels, "_has_wide_vectors", lambda: True)
     torch._dynamo.reset()
 
 

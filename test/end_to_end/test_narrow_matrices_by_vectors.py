@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 import cuesta
-from cuesta.passes.libraries import product_panels
+from cuesta.passes.libraries.products import panels
 
 LENGTH, K = 320, 272
 #: Name → the product, the matrix's shape and the vector's. All matrices have 65536 elements or more.
@@ -24,7 +24,7 @@ PRODUCTS: dict[str, tuple[Callable[[Tensor, Tensor], Tensor], tuple[int, ...], t
 @pytest.fixture(autouse=True)
 def any_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """The rule of thumb holds with AVX-512; kernels are right without."""
-    monkeypatch.setattr(product_panels, "_has_wide_vectors", lambda: True)
+    monkeypatch.setattr(panels, "_has_wide_vectors", lambda: True)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 
 import cuesta
 from cuesta.passes.libraries import product_routes
-from cuesta.passes.libraries.product_tiles import Plan
+from cuesta.passes.libraries.products.tiles import Plan
 from cuesta.reports.compile_report import GraphReport
 
 Tensor = torch.Tensor

@@ -35,6 +35,22 @@ module {
       return %s : tensor<3072xf32>
     }
 
+    // A product by a vector: 4096 elements of the matrix to a program, 32 to a thread.
+    // CHECK-LABEL: func.func @by_a_vector
+    // CHECK-SAME: cuesta.blocks = [2, 2048]
+    // CHECK-SAME: cuesta.warps = 4
+    func.func @by_a_vector(%x: tensor<2048x2048xf32>, %v: tensor<2048xf32>, %y: tensor<2048xf32>) -> tensor<2048xf32> attributes {cuesta.parallel = [0], cuesta.sizes = [2048, 2048]} {
+      %zero = arith.constant 0.0 : f32
+      %f = linalg.fill ins(%zero : f32) outs(%y : tensor<2048xf32>) -> tensor<2048xf32>
+      %s = linalg.generic {indexing_maps = [#id, #col, #row], iterator_types = ["parallel", "reduction"]} ins(%x, %v : tensor<2048x2048xf32>, tensor<2048xf32>) outs(%f : tensor<2048xf32>) attrs = {cuesta.classes = [0, 1]} {
+      ^bb0(%a: f32, %b: f32, %o: f32):
+        %p = arith.mulf %a, %b : f32
+        %r = arith.addf %o, %p : f32
+        linalg.yield %r : f32
+      } -> tensor<2048xf32>
+      return %s : tensor<2048xf32>
+    }
+
     // Two loops that no op walks together: the part that one takes at a time leaves the other its own.
     // CHECK-LABEL: func.func @one_after_the_other
     // CHECK-SAME: cuesta.blocks = [1, 4096, 4096], cuesta.loops = [1, 2]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cuesta.passes.libraries.product_tiles import plans
+from cuesta.passes.libraries.products.tiles import plans
 
 
 @pytest.mark.parametrize(

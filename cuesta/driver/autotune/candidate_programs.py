@@ -24,7 +24,7 @@ from cuesta.dialects.types import row_major, shape_of, torch_dtype
 from cuesta.errors import CompileError
 from cuesta.passes.analysis.memory_order import MemoryOrder
 from cuesta.passes.infra.graph_rewrite import functions
-from cuesta.passes.libraries.product_cluster import PRODUCTS, cluster, program_text
+from cuesta.passes.libraries.products.cluster import PRODUCTS, cluster, program_text
 from cuesta.passes.tiles.tile_sizes import kernel_text, mark_tile
 from cuesta.runtime.executable import Executable
 from cuesta.runtime.schema.tensors import plain

@@ -74,7 +74,7 @@ def _freeze_products(
     if options.gemm == "library":
         return [], 0
     # Imported here: a cached program without freezing needs no MLIR.
-    from cuesta.passes.libraries.product_panels import is_worth_packing, packed_columns
+    from cuesta.passes.libraries.products.panels import is_worth_packing, packed_columns
 
     weights: list[FrozenArgument] = []
     made: dict[tuple[Node, bool, int], Node] = {}

@@ -27,7 +27,7 @@ from cuesta.sizes import estimate
 
 _ATEN = torch.ops.aten
 _NORM = _ATEN._native_batch_norm_legit_no_training.default
-#: Up to this many rows our kernels compute a product faster than a library (passes/libraries/product_panels.py).
+#: Up to this many rows our kernels compute a product faster than a library (passes/libraries/products/panels.py).
 _FEW_ROWS = 64
 #: From this ratio of output to input channels on, batch norm and activation are faster inside oneDNN's call.
 _WIDENING = 3

@@ -241,9 +241,10 @@ class Grouping:
         """The reason why the `nodes` of two groups, none a matrix product, are no good kernel whose tiles run over the
         classes `parallel`; None if they are."""
         if not parallel:
-            both_serial = not a.parallel and not b.parallel
+            reduces = not all(all(n.parallel) for n in nodes)
+            serial = (self.machine.serial_kernels and reduces) or (not a.parallel and not b.parallel)
             small = all(n.elements <= self.machine.tail_elements for n in nodes)
-            return None if both_serial and small else _NO_COMMON
+            return None if serial and small else _NO_COMMON
         tiles = self._tiles(nodes, space, parallel)
         if tiles < min(self.machine.min_tiles, self._tiles_wanted(a, b)):
             return f"one kernel would have only {tiles} tiles to run in parallel"

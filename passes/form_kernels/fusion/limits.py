@@ -20,6 +20,9 @@ class FusionLimits:
     most_generics: int
     #: Most elements of a generic that runs once: in the tail after the tiles, or in a kernel without tiles.
     tail_elements: int
+    #: Whether generics that have parallel loops may join a reduction to one number, such as the norm of a single row,
+    #: if each of them runs over few elements (`tail_elements`): a kernel of one program then saves launches.
+    serial_kernels: bool
     #: Whether a kernel may end with a tail, which waits for all of its tiles.
     tails: bool
     #: Whether a tile runs its ops one after the other, each over the whole tile. Otherwise a tile without loops
@@ -69,6 +72,7 @@ CPU = FusionLimits(
     min_tiles=8,
     most_generics=128,
     tail_elements=1 << 16,
+    serial_kernels=False,
     tails=True,
     in_sequence=True,
     atomics=False,
@@ -86,6 +90,7 @@ GPU = FusionLimits(
     min_tiles=128,
     most_generics=128,
     tail_elements=1 << 13,
+    serial_kernels=True,
     tails=False,
     in_sequence=False,
     atomics=True,

@@ -202,5 +202,7 @@ def test_products_of_narrow_floats_stay_narrow_on_cuda() -> None:
         def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
             return flex_attention(q, k, v, score_mod=lambda s, b, h, i, j: s - (i - j).abs())
 
-    made = cuesta.compile_for(Attention(), tuple(given(dtype=torch.bfloat16)), target="cuda:90")
+    inputs = tuple(given(dtype=torch.bfloat16))
+    made = cuesta.compile_for(Attention(), inputs, target="cuda:90", options={"attention": "library"})
     assert "aten.bmm.dtype x1" in str(made)
+    assert "1 kernel\n" in str(cuesta.compile_for(Attention(), inputs, target="cuda:90"))
