@@ -27,8 +27,8 @@ from cuesta.tools.models.transformer import logits_loss, transformers_model
 STEPS = 64
 """Tokens that a loop makes."""
 
-_CPU_SIZES = DecoderSizes()
-_LLAMA_1B = DecoderSizes(layers=16, hidden=2048, heads=32, key_heads=8, inner=8192, vocabulary=128_256)
+CPU_SIZES = DecoderSizes()
+LLAMA_1B = DecoderSizes(layers=16, hidden=2048, heads=32, key_heads=8, inner=8192, vocabulary=128_256)
 _SMALL = DecoderSizes(layers=2, hidden=128, heads=4, key_heads=2, inner=256, vocabulary=1000, length=256)
 """What the tokens of a loop are judged on."""
 
@@ -94,10 +94,10 @@ def _generate(prefix: str, sizes: DecoderSizes, prompt: int) -> Case:
 
 
 def _cpu() -> Iterator[Case]:
-    yield from _steps("decoder", _CPU_SIZES, (1, 4))
-    yield _step("decoder_step_f32_1", _CPU_SIZES, 1, F32)
-    yield _prompt("decoder", _CPU_SIZES, 512)
-    yield _loop("decoder", _CPU_SIZES)
+    yield from _steps("decoder", CPU_SIZES, (1, 4))
+    yield _step("decoder_step_f32_1", CPU_SIZES, 1, F32)
+    yield _prompt("decoder", CPU_SIZES, 512)
+    yield _loop("decoder", CPU_SIZES)
     shape = Shape(2, 8, 1024, 64, F32)
     # torch has no backward of flex_attention on a CPU.
     yield from (flex(name, shape) for name in FLEX)
@@ -105,11 +105,11 @@ def _cpu() -> Iterator[Case]:
 
 
 def _gpu() -> Iterator[Case]:
-    yield from _steps("llama_1b", _LLAMA_1B, (1, 4, 8))
-    yield _prompt("llama_1b", _LLAMA_1B, 2048)
-    yield _loop("llama_1b", _LLAMA_1B)
+    yield from _steps("llama_1b", LLAMA_1B, (1, 4, 8))
+    yield _prompt("llama_1b", LLAMA_1B, 2048)
+    yield _loop("llama_1b", LLAMA_1B)
     if find_spec("transformers") is not None:
-        yield _generate("llama_1b", _LLAMA_1B, 32)
+        yield _generate("llama_1b", LLAMA_1B, 32)
     shape = Shape(4, 16, 2048, 64, BF16)
     for name in FLEX:
         yield from (flex(name, shape), flex(name, shape, trains=True))
