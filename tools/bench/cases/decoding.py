@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -136,18 +137,20 @@ def decoding(
     float32."""
 
     def make(build: Callable[[], Built], dtype: torch.dtype) -> Decoding:
-        built = build()
-        return Decoding(replace(built, module=built.module.to(dtype)), "eval", steps=steps)
+        return Decoding(_converted(build(), dtype), "eval", steps=steps)
 
-    small = stand_in
-    return Case(name, lambda: make(build, dtype), stand_in=None if small is None else lambda: make(small, F32))
+    judged = None if stand_in is None else partial(make, stand_in, F32)
+    return Case(name, partial(make, build, dtype), stand_in=judged)
 
 
 def generation(name: str, build: Callable[[], Built], stand_in: Callable[[], Built], *, steps: int) -> Case:
     """The case of transformers' `generate` in bf16, judged by the tokens of the `stand_in`, in float32."""
 
     def make(build: Callable[[], Built], dtype: torch.dtype) -> Generation:
-        built = build()
-        return Generation(replace(built, module=built.module.to(dtype)), "eval", steps=steps)
+        return Generation(_converted(build(), dtype), "eval", steps=steps)
 
-    return Case(name, lambda: make(build, BF16), stand_in=lambda: make(stand_in, F32))
+    return Case(name, partial(make, build, BF16), stand_in=partial(make, stand_in, F32))
+
+
+def _converted(built: Built, dtype: torch.dtype) -> Built:
+    return replace(built, module=built.module.to(dtype))
