@@ -7,6 +7,8 @@ cuesta-bench --results a.json b.json --markdown page.md               what runs 
 cuesta-bench --case bert_base_eval --compile                          cold and warm compile times
 cuesta-bench --case bert_base_eval --memory                           peak memory of a call
 cuesta-bench --survey --threads 1 --markdown page.md                  a hundred small functions, our slowest first
+cuesta-bench --language --threads 1 --json out.json                   texts token by token, and attention of all kinds
+cuesta-bench --device cuda --language --case llama_1b_step            the same with the sizes of Llama 3.2 1B
 cuesta-bench --device cuda --case resnet50 --json out.json            models on a GPU: right, time, memory, kernels
 cuesta-bench --device cuda --case gpt2_eval --kernels                 where the time goes, kernel by kernel
 cuesta-bench --device cuda --suite --first 0 --count 24 --json s.json  models as torch.compile's dashboard has them
@@ -31,7 +33,7 @@ import torch
 from cuesta.tools.backend import register_cuesta
 from cuesta.tools.bench import command
 from cuesta.tools.bench.backends import inductor_is_missing
-from cuesta.tools.bench.cases import CPU_CASES, GPU_CASES, SUITE_CASES, SURVEY_CASES, Case
+from cuesta.tools.bench.cases import CPU_CASES, GPU_CASES, LANGUAGE_CASES, SUITE_CASES, SURVEY_CASES, Case
 from cuesta.tools.bench.contenders import CPU_DEFAULT, GPU_DEFAULT, Contender, unknown_contender
 from cuesta.tools.bench.reporting.history import HistoryError, keep
 from cuesta.tools.bench.reporting.plot import plot_history
@@ -70,6 +72,20 @@ def parser_of_arguments() -> argparse.ArgumentParser:
         "--results", type=Path, nargs="+", metavar="FILE", help="measure nothing: show the results in files of --json"
     )
     parser.add_argument("--plot", type=Path, metavar="FILE.png", help="write a plot of times relative to eager")
+    parser.add_argument(
+        "--language",
+        action="store_true",
+        help="take language models with a static cache and attention of all kinds: right, time, share of the bandwidth",
+    )
+    parser.add_argument("--first", type=int, default=0, metavar="N", help="leave out the first N of the cases")
+    parser.add_argument("--count", type=int, metavar="N", help="measure at most N cases")
+    parser.add_argument(
+        "--limit",
+        type=float,
+        default=300,
+        metavar="S",
+        help="on a GPU and with --language: most seconds of a case's process (%(default)s)",
+    )
     kept = parser.add_argument_group("comparison with earlier runs")
     kept.add_argument(
         "--history",
@@ -91,9 +107,6 @@ def parser_of_arguments() -> argparse.ArgumentParser:
     what.add_argument("--kernels", action="store_true", help="GPU: measure time, bytes and operations of each kernel")
     gpu = parser.add_argument_group("on a GPU")
     gpu.add_argument("--suite", action="store_true", help="take the models of torch.compile's dashboard")
-    gpu.add_argument("--first", type=int, default=0, metavar="N", help="leave out the first N of the cases")
-    gpu.add_argument("--count", type=int, metavar="N", help="measure at most N cases")
-    gpu.add_argument("--limit", type=float, default=300, metavar="S", help="most seconds of a process (%(default)s)")
     gpu.add_argument(
         "--prepare",
         type=int,
@@ -111,9 +124,9 @@ def parse(argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[Any], li
     arguments.argv = argv
     on_gpu = arguments.device == "cuda"
     try:
-        listed: Sequence[Case] = GPU_CASES if on_gpu else SURVEY_CASES if arguments.survey else CPU_CASES
-        listed = SUITE_CASES if arguments.suite else listed
-        cases = [case for case in listed if re.search(arguments.case, case.name)][arguments.first :][: arguments.count]
+        cases = [case for case in _listed(arguments) if re.search(arguments.case, case.name)][arguments.first :][
+            : arguments.count
+        ]
     except re.error as error:
         parser.error(f"--case {arguments.case!r} is not a regular expression: {error}")
     if not cases:
@@ -127,6 +140,8 @@ def parse(argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[Any], li
         parser.error("--memory is for the CPU: on a GPU, peak memory is part of every run")
     if on_gpu and arguments.survey:
         parser.error("--survey is for the CPU")
+    if arguments.language and (arguments.suite or arguments.survey):
+        parser.error("--language, --suite and --survey are lists of cases: choose one")
     if not on_gpu and (arguments.kernels or arguments.prepare or arguments.suite):
         parser.error("--kernels, --prepare and --suite need --device cuda")
     if arguments.prepare and arguments.compile:
@@ -135,8 +150,8 @@ def parse(argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[Any], li
     if (arguments.check or arguments.reference or arguments.trend) and not arguments.history:
         parser.error("--check, --reference and --trend need --history")
     takes_times = not (arguments.compile or arguments.memory or arguments.survey or arguments.kernels)
-    if arguments.history and (arguments.suite or not takes_times):
-        parser.error("--history keeps ratios of times, which this run does not measure")
+    if arguments.history and (arguments.suite or arguments.language or not takes_times):
+        parser.error("--history keeps ratios of times of the usual cases, which this run does not measure")
     if arguments.history and not os.access(arguments.history.parent, os.W_OK):
         parser.error(f"cannot write {arguments.history}")
     for path in filter(None, (arguments.json, arguments.plot, arguments.markdown, arguments.trend)):
@@ -150,6 +165,15 @@ def parse(argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[Any], li
     if (arguments.plot or arguments.trend) and importlib.util.find_spec("matplotlib") is None:
         parser.error("--plot and --trend need matplotlib: pip install 'cuesta[bench]'")
     return arguments, cases, backends
+
+
+def _listed(arguments: argparse.Namespace) -> Sequence[Case]:
+    """The list of cases that the arguments name."""
+    if arguments.language:
+        return LANGUAGE_CASES[arguments.device]
+    if arguments.suite:
+        return SUITE_CASES
+    return GPU_CASES if arguments.device == "cuda" else SURVEY_CASES if arguments.survey else CPU_CASES
 
 
 def _backends(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> list[str]:

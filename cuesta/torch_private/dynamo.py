@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 # Make a size dynamic, or an address static, in the next trace. Without them, models and fuzzed programs are not
-# checked with symbolic sizes and with static arguments.
+# checked with symbolic sizes and with static arguments, and CUDA graphs copy the caches of the benchmark's decoders.
 from torch._dynamo import mark_dynamic as mark_dynamic
 from torch._dynamo import mark_static_address as mark_static_address
 from torch._dynamo import maybe_mark_dynamic as maybe_mark_dynamic

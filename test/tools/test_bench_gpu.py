@@ -246,6 +246,7 @@ def test_runs_melt_into_one() -> None:
         "compile": {},
         "kernels": {"x": 3},
         "suite": {},
+        "language": {},
     }
 
 

@@ -43,9 +43,9 @@ def run(
     elif arguments.suite and not (arguments.kernels or arguments.compile):
         results = measure_suite(arguments, cases, contenders, device, progress)
         gpu_page.show_section("suite", results["suite"])
-    elif arguments.device == "cuda":
-        results = measure_on_gpu(arguments, cases, contenders, device, progress)
-        gpu_page.show_summary(results)
+    elif arguments.device == "cuda" or section_of(arguments) == "language":
+        results = measure_in_processes(arguments, cases, contenders, device, progress)
+        pages.show_summary(results)
     else:
         results = measure(arguments, cases, contenders, progress)
         cpu_page.show(results)
@@ -53,7 +53,9 @@ def run(
         progress(f"wrote {path}")
     if arguments.plot:
         drawn = (
-            suite_tables.relative_of_groups(results["suite"]) if arguments.suite else relative(results.get("times", {}))
+            suite_tables.relative_of_groups(results["suite"])
+            if arguments.suite
+            else relative(results.get(section_of(arguments), {}))
         )
         names = list(dict.fromkeys(contender for case in drawn.values() for contender in case))
         if not names:
@@ -62,6 +64,14 @@ def run(
         plot_ratios(arguments.plot, names, drawn, title_of(about_machine(results["machine"])))
         progress(f"wrote {arguments.plot}")
     return (1 if pages.has_problem(results) else 0), results
+
+
+def section_of(arguments: argparse.Namespace) -> str:
+    """The part of the results that a run measures; a suite's times have one of their own."""
+    for name in ("compile", "memory", "survey", "kernels"):
+        if getattr(arguments, name):
+            return name
+    return "language" if arguments.language else "times"
 
 
 def keep(arguments: argparse.Namespace, results: Results) -> list[Path]:
@@ -79,13 +89,11 @@ def measure(
     """Measures one section for all cases on the CPU. Writes the files after each case: a stopped run keeps them."""
     threads, rounds = torch.get_num_threads(), arguments.repeats
     about = machine.describe(threads)
-    takes_times = not (arguments.compile or arguments.memory or arguments.survey)
-    limits = measured_limits(threads, progress) if takes_times else None
+    section = section_of(arguments)
+    limits = measured_limits(threads, progress) if section == "times" else None
     if limits:
         about["limits"] = limits.as_dict()
-    kinds = {"compile": arguments.compile, "memory": arguments.memory, "survey": arguments.survey, "times": takes_times}
     found: dict[str, Any] = {}
-    section = next(name for name, is_asked in kinds.items() if is_asked)
     results = {"machine": about, "commands": [command_line(arguments.argv)], section: found}
     with recurrent_layers():
         for case in cases:
@@ -128,18 +136,21 @@ def measure_suite(
 
 
 def _nothing_yet(arguments: argparse.Namespace) -> Results:
-    """The results of a run on a GPU before its first case."""
+    """The results of a run in processes before its first case."""
     about = machine.describe(torch.get_num_threads())
-    about["driver"] = machine.gpu_driver()
-    sections: Results = {name: {} for name in gpu_page.SECTIONS}
+    if arguments.device == "cuda":
+        about["driver"] = machine.gpu_driver()
+    sections: Results = {name: {} for name in PAGES[arguments.device].SECTIONS}
     return {"machine": about, "commands": [command_line(arguments.argv)], **sections}
 
 
-def measure_on_gpu(
+def measure_in_processes(
     arguments: argparse.Namespace, cases: Sequence[Case], contenders: Sequence[str], device: str, progress: Progress
 ) -> Results:
     """Measures every case in a process of its own. Prints its results and updates the files after each case."""
-    section = "compile" if arguments.compile else "kernels" if arguments.kernels else "times"
+    section, pages = section_of(arguments), PAGES[arguments.device]
+    what = "times" if section == "language" else section
+    threads = torch.get_num_threads() if device == "cpu" else None
     results = _nothing_yet(arguments)
     about = results["machine"]
     with prepared(arguments, cases, contenders, device, progress) as cache:
@@ -149,12 +160,12 @@ def measure_on_gpu(
                 found: dict[str, Any] = compile_case(case.name, contenders, device, limit, rounds, progress)
                 gpus = [part.pop("gpu", None) for part in found.values()]
             else:
-                repeats = arguments.repeats
-                found = run_job(section, case.name, contenders, device, repeats, arguments.limit, progress, cache)
+                repeats, limit = arguments.repeats, arguments.limit
+                found = run_job(what, case.name, contenders, device, repeats, limit, progress, cache, threads)
                 gpus = [found.pop("gpu", None)]
             about["gpu"] = next(filter(None, gpus), about.get("gpu", {}))
             results[section][case.name] = found
-            gpu_page.show_section(section, {case.name: found})
+            pages.show_section(section, {case.name: found})
             keep(arguments, results)
     return results
 

@@ -88,7 +88,8 @@ class Model:
 
 @dataclass(frozen=True)
 class Function:
-    """A function with its arguments. If it has parameters, a call is a training step."""
+    """A function with its arguments. If it has parameters, a call is a training step. In a copy, those that are among
+    the arguments are again."""
 
     called: Workload
 
@@ -96,7 +97,7 @@ class Function:
         return self.called
 
     def names(self) -> list[str]:
-        return []
+        return [f"parameter {index}" for index in range(len(self.called.parameters))]
 
     def moved(self, seed: int) -> Function:
         """A copy with every floating-point argument moved within its rounding."""
@@ -106,10 +107,22 @@ class Function:
                 return value
             return _moved(value, finfo(value.dtype).eps / 2, torch.Generator(value.device).manual_seed(seed))
 
-        return Function(replace(self.called, arguments=pytree.tree_map_only(Tensor, move, self.called.arguments)))
+        return self._changed(move)
 
     def wider(self) -> Function:
-        return Function(replace(self.called, arguments=_widened(self.called.arguments)))
+        return self._changed(_widened)
+
+    def _changed(self, change: Callable[[Tensor], Tensor]) -> Function:
+        """A copy whose arguments, and the parameters among them, are changed."""
+        copies: dict[int, Tensor] = {}
+
+        def copy_of(value: Tensor) -> Tensor:
+            copied = change(value.detach()).requires_grad_(value.requires_grad)
+            return copies.setdefault(id(value), copied)
+
+        arguments = pytree.tree_map_only(Tensor, copy_of, self.called.arguments)
+        parameters = tuple(copies.get(id(parameter), parameter) for parameter in self.called.parameters)
+        return Function(replace(self.called, arguments=arguments, parameters=parameters))
 
 
 Subject = Model | Function
@@ -137,12 +150,23 @@ class Case:
     name: str
     build: Callable[[], Subject]
     random: bool = False
+    stand_in: Callable[[], Subject] | None = None
+    """What contenders are judged on, if the subject's own results do not tell right from wrong: where rounding changes
+    one token of a text, all tokens after it are others."""
 
     def make(self, device: torch.device | None = None) -> Subject:
         """The subject on a device (the CPU), from a fixed seed."""
-        with torch.random.fork_rng(devices=[]), torch.device(device or "cpu"):
-            torch.manual_seed(0)
-            return self.build()
+        return _made(self.build, device)
+
+    def make_stand_in(self, device: torch.device | None = None) -> Subject | None:
+        """What stands in for the subject on a device (the CPU), from a fixed seed."""
+        return None if self.stand_in is None else _made(self.stand_in, device)
+
+
+def _made(build: Callable[[], Subject], device: torch.device | None) -> Subject:
+    with torch.random.fork_rng(devices=[]), torch.device(device or "cpu"):
+        torch.manual_seed(0)
+        return build()
 
 
 def model(

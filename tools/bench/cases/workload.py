@@ -6,6 +6,7 @@ import re
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -25,7 +26,8 @@ class Workload:
     Without parameters, a call is `function(*arguments)` without gradients. With parameters, the function returns a
     loss, and a call is a training step: forward, loss, backward. With `optimizer`, which builds an optimizer from the
     parameters, the whole step is compiled as one function, from zero_grad to the optimizer's step. With
-    `whole`, a break of the graph is an error.
+    `whole`, a break of the graph is an error. With `around`, a call is `around(function)`, which calls the compiled
+    function as often as it likes, with arguments of its own.
     """
 
     function: Callable[..., Any]
@@ -33,6 +35,11 @@ class Workload:
     parameters: tuple[Tensor, ...] = ()
     optimizer: Callable[[tuple[Tensor, ...]], torch.optim.Optimizer] | None = None
     whole: bool = True
+    around: Callable[[Callable[..., Any]], Any] | None = None
+    tokens: int = 0
+    """Tokens that a call of a language model reads or makes."""
+    reads: int = 0
+    """Bytes that a call reads from memory at least, where that is what limits it; 0 if they are not counted."""
 
     def compiled(self, backend: str, form: str | None = None) -> Callable[[], Any]:
         """One call as a function without arguments, compiled by a backend in `form`; not compiled for "eager"."""
@@ -45,6 +52,8 @@ class Workload:
             # Dynamo breaks the graph at backward.
             return self._plain_call(run(self._whole_step(self.optimizer(self.parameters)), False))
         once = run(self.function, self.whole)
+        if self.around is not None:
+            return partial(self.around, once)
         return self._training_call(once) if self.parameters else self._plain_call(once)
 
     def results(self, outcome: Any) -> list[Tensor]:

@@ -9,7 +9,8 @@ Runs the call once in eager and observes every ATen op:
   written once and read once. Other intermediates do not count: they can be recomputed from the counted tensors without
   a product, or never leave the registers.
 - Operations: matrix products, convolutions and attention, by torch.utils.flop_counter; a multiplication and an addition
-  are two. Causal attention counts its unmasked part only. Nothing else is counted.
+  are two. Causal attention counts its unmasked part only, flex_attention all of it. Nothing else is counted.
+- flex_attention is one op: what its score and mask functions read beside the score and the blocks is not seen.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from torch.utils.flop_counter import (
 from cuesta.tools.bench.cases.workload import Workload
 from cuesta.torch_private import pytree
 from cuesta.torch_private.dispatch import TorchDispatchMode, is_in_backward, without_onednn
-from cuesta.torch_private.ops import schema_of
+from cuesta.torch_private.ops import HigherOrderOperator, schema_of
 from cuesta.torch_private.tensors import storage_key
 
 aten = torch.ops.aten
@@ -55,8 +56,9 @@ class Cost:
 def cost_of(workload: Workload) -> Cost:
     """Runs a call of the workload in eager, with gradients where the caller has enabled them."""
     call = workload.compiled("eager")
-    # oneDNN's LSTM is one op, which would hide its products.
-    with without_onednn(), _Observer() as seen:
+    # oneDNN's LSTM is one op, which would hide its products. flex_attention compiles itself, which Dynamo refuses where
+    # a mode observes.
+    with without_onednn(), torch.compiler.set_stance("force_eager"), _Observer() as seen:
         outcome = call()
     gradients = [parameter.grad for parameter in workload.parameters if parameter.grad is not None]
     return seen.cost([*_tensors(outcome), *gradients])
@@ -68,6 +70,9 @@ Extent = tuple[Any, ...]
 
 class _Observer(TorchDispatchMode):
     """Observes every ATen op of a call. Identifies storages by address; those older than the call are never freed."""
+
+    supports_higher_order_operators = True
+    """Steps with functions among their arguments, such as flex_attention, come as one op."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -87,7 +92,7 @@ class _Observer(TorchDispatchMode):
         result = func(*args, **kwargs)
         is_backward = is_in_backward()
         taken = list(_tensors((args, kwargs)))
-        formula = _FORMULAS.get(func.overloadpacket)
+        formula = _FORMULAS.get(_packet(func))
         if formula is not None:
             self.operations += formula(*args, **kwargs, out_val=result)
         if not _is_view(func):
@@ -148,13 +153,22 @@ def _bytes(tensor: Tensor) -> int:
     return count
 
 
+def _packet(func: Any) -> Any:
+    """What all overloads of an op have in common; a step with functions has no overloads."""
+    return func if isinstance(func, HigherOrderOperator) else func.overloadpacket
+
+
 def _is_view(func: Any) -> bool:
     """Whether the op returns a view: it reads and writes no element."""
+    if isinstance(func, HigherOrderOperator):
+        return False
     return any(r.alias_info is not None and not r.alias_info.is_write for r in schema_of(func).returns)
 
 
 def _updated(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[Tensor]:
-    """The arguments that the op writes to."""
+    """The arguments that the op writes to; of a step with functions none is known."""
+    if isinstance(func, HigherOrderOperator):
+        return
     for index, argument in enumerate(schema_of(func).arguments):
         if argument.alias_info is not None and argument.alias_info.is_write:
             yield from _tensors(args[index] if index < len(args) else kwargs.get(argument.name))
@@ -162,10 +176,11 @@ def _updated(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Itera
 
 def _gathered(func: Any, args: Sequence[Any], result: Any) -> int | None:
     """Bytes of its first tensor that a gather reads; None for other ops."""
-    if func.overloadpacket is aten.embedding:
+    packet = _packet(func)
+    if packet is aten.embedding:
         rows: Tensor = args[1].unique()
         return rows.numel() * args[0].shape[-1] * args[0].element_size()
-    return _bytes(result) if func.overloadpacket in _GATHERS else None
+    return _bytes(result) if packet in _GATHERS else None
 
 
 def _seen(query: Sequence[int], key: Sequence[int], is_causal: bool) -> float:

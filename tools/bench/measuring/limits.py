@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -120,12 +121,24 @@ class Meter:
         """Measures the levels in `caches` (name → bytes over all threads) and the memory. Takes some seconds, and
         allocates several times the last cache's size."""
         sizes = self._sizes(caches)
-        with ThreadPoolExecutor(self.threads) as self.pool:
-            self.scratch = [_aligned(SCRATCH) for _ in range(self.threads)]
-            self.memory = [_aligned(max(sizes.values())) for _ in range(self.threads)]
+        with self._blocks(max(sizes.values())):
             levels = [self._level(name, caches.get(name, math.inf), size) for name, size in sizes.items()]
             iterations = self._rate(lambda i, count: self.loops.multiply_add(self.scratch[i].data_ptr(), count), 1000)
         return Limits(tuple(levels), iterations * self.loops.operations)
+
+    def memory_read(self, caches: Mapping[str, int]) -> float:
+        """Measures the bytes a second of a loop that only reads the memory behind the `caches`."""
+        size = self._sizes(caches)["memory"]
+        with self._blocks(size):
+            return self._read(size)
+
+    @contextmanager
+    def _blocks(self, size: int) -> Iterator[None]:
+        """Threads, and for each of them the scratch of the loops and `size` bytes of memory."""
+        with ThreadPoolExecutor(self.threads) as self.pool:
+            self.scratch = [_aligned(SCRATCH) for _ in range(self.threads)]
+            self.memory = [_aligned(size) for _ in range(self.threads)]
+            yield
 
     def _sizes(self, caches: Mapping[str, int]) -> dict[str, int]:
         """Level → bytes for each thread, a power of two. All threads together fit well within the level and exceed the
@@ -139,15 +152,19 @@ class Meter:
         return sizes | {"memory": 1 << math.ceil(math.log2((4 * nearer or MEMORY_BYTES) / self.threads))}
 
     def _level(self, name: str, capacity: float, size: int) -> Level:
-        scratch, memory = ([block.data_ptr() for block in blocks] for blocks in (self.scratch, self.memory))
-        read = self._rate(lambda i, count: self.loops.read(scratch[i], memory[i], size, count), size)
+        memory = [block.data_ptr() for block in self.memory]
         # Source and destination together have the size of the block that `read` reads.
         half = size // 2
 
         def scaled(write: Callable[[int, int, int, int], None]) -> float:
             return self._rate(lambda i, count: write(memory[i] + half, memory[i], half, count), half)
 
-        return Level(name, capacity, read, 2 * max(scaled(self.loops.scale), scaled(self.loops.stream)))
+        return Level(name, capacity, self._read(size), 2 * max(scaled(self.loops.scale), scaled(self.loops.stream)))
+
+    def _read(self, size: int) -> float:
+        """Bytes a second of a loop that reads a block of `size` bytes in each thread."""
+        scratch, memory = ([block.data_ptr() for block in blocks] for blocks in (self.scratch, self.memory))
+        return self._rate(lambda i, count: self.loops.read(scratch[i], memory[i], size, count), size)
 
     def _rate(self, work: Callable[[int, int], None], unit: int) -> float:
         """The best rate of all threads together, per second. `work` takes a thread and an amount in steps of `unit`."""

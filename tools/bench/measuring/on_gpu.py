@@ -18,6 +18,7 @@ from cuesta.tools.bench.cases.case import Case, Subject
 from cuesta.tools.bench.cases.workload import Workload
 from cuesta.tools.bench.contenders import Contender
 from cuesta.tools.bench.measuring import accuracy, device
+from cuesta.tools.bench.measuring.bandwidth import read_rate
 from cuesta.tools.bench.measuring.device import Sample, sample, synchronize
 from cuesta.tools.bench.measuring.kernels import busy
 from cuesta.tools.bench.measuring.timing import in_turns
@@ -28,6 +29,8 @@ NEARBY_RUNS = 4
 WARM_CALLS = 4
 """Calls before anything is judged: CUDA graphs are recorded in the second or third call."""
 SAMPLE_SECONDS = 0.02
+LONG_SECONDS = 0.25
+"""A call that takes longer is a sample by itself."""
 CASE_SECONDS = 6.0
 ROUNDS = 21
 FEWEST_ROUNDS = 5
@@ -47,7 +50,8 @@ def measure_case(
     begin: Callable[[], None] = lambda: None,
 ) -> dict[str, Any]:
     """The results by contender: {"contenders": {name: {…}}}. Passes them to `save` after every addition. Calls `begin`
-    when all contenders are warm, before any is timed.
+    when all contenders are warm, before any is timed. Beside "contenders" stand the workload's "tokens" and "reads"; if
+    it counts what it reads, also "read_rate", the bytes a second at which the memory is read.
 
     A contender that raised has "failed". The others have "compile" (seconds of the first call, with the caches that
     earlier contenders left in this process), "accuracy", "memory" (bytes above those of weights and inputs), "times"
@@ -57,10 +61,10 @@ def measure_case(
     progress("build")
     subject = case.make(where)
     workload = subject.workload()
-    found: dict[str, Any] = {"contenders": {}}
+    found: dict[str, Any] = {"contenders": {}, "tokens": workload.tokens, "reads": workload.reads}
     calls: dict[str, Call] = {}
     with torch.set_grad_enabled(bool(workload.parameters)):
-        judge = None if case.random else Judge(subject, workload, where)
+        judge = None if case.random else judge_of(case, subject, workload, where)
         for contender in contenders:
             progress(f"first calls, {contender}")
             part: dict[str, Any] = {}
@@ -75,9 +79,14 @@ def measure_case(
         judge = None  # frees the arbiter's results
         device.release(where)
         begin()
+        if workload.reads:
+            found["read_rate"] = read_rate(where)
         progress("time")
         for name, samples in (interleaved(calls, where, rounds) if calls else {}).items():
             found["contenders"][name]["times"] = [asdict(s) for s in samples]
+        if workload.reads:
+            # Measured a second time, so that a disturbance of some seconds does not lower the rate.
+            found["read_rate"] = max(found["read_rate"], read_rate(where))
         save(found)
         progress("count kernels")
         for name, call in calls.items():
@@ -105,7 +114,7 @@ def start(
     peak = device.peak_of(where, call)
     part["memory"] = None if peak is None else peak + device.kept_for_graphs(where) - before
     if judge is not None:
-        part["accuracy"] = judge(call)
+        part["accuracy"] = judge(call if judge.workload is workload else step_of(contender, judge.workload))
     if contender.backend == "cuesta":
         part["graphs"] = reports()[reported:]
     return call
@@ -130,6 +139,12 @@ def reports() -> list[dict[str, Any]]:
 
     graphs: list[dict[str, Any]] = cuesta.report().as_dict()["graphs"]
     return graphs
+
+
+def judge_of(case: Case, subject: Subject, workload: Workload, where: torch.device) -> Judge:
+    """The judge of the case's results, or of those of what stands in for it."""
+    stand_in = case.make_stand_in(where)
+    return Judge(subject, workload, where) if stand_in is None else Judge(stand_in, stand_in.workload(), where)
 
 
 class Judge:
@@ -182,5 +197,7 @@ def interleaved(calls: Mapping[str, Call], where: torch.device, rounds: int | No
 
 
 def _calls_a_sample(call: Call, where: torch.device) -> int:
+    if sample(where, call, 1).wall > LONG_SECONDS:
+        return 1
     seconds = statistics.median(sample(where, call, 2).wall for _ in range(3))
     return max(3, min(1000, round(SAMPLE_SECONDS / seconds)))

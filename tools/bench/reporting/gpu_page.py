@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from cuesta.tools.bench.reporting import gpu_tables as tables
-from cuesta.tools.bench.reporting import suite_tables
+from cuesta.tools.bench.reporting import language_tables, suite_tables
+from cuesta.tools.bench.reporting.columns import parts_of
 from cuesta.tools.bench.reporting.table import (
     Table,
     commands_lines,
@@ -18,7 +19,7 @@ from cuesta.tools.bench.reporting.table import (
     table_lines,
 )
 
-SECTIONS = ("times", "compile", "kernels", "suite")
+SECTIONS = ("times", "compile", "kernels", "suite", "language")
 
 
 def show(results: Mapping[str, Any]) -> None:
@@ -34,10 +35,12 @@ def show_section(section: str, cases: Mapping[str, Any]) -> None:
         for content in (suite_tables.cases_table(cases), suite_tables.means_table(cases)):
             _print(content)
         print("".join(f"  {line}\n" for line in suite_tables.shortfalls(cases)))
+    elif section == "language" and cases:
+        _print(language_tables.language_table(cases), language_tables.language_notes(cases))
     elif section in ("times", "compile") and cases:
         table_of = tables.times_table if section == "times" else tables.compile_table
         _print(table_of(cases), tables.notes(cases))
-    for label, part, contenders in tables.parts_of(cases) if section == "kernels" else ():
+    for label, part, contenders in parts_of(cases) if section == "kernels" else ():
         if "failed" in part:
             print(f"{label}: failed: {part['failed']}")
             continue
@@ -50,8 +53,9 @@ def show_section(section: str, cases: Mapping[str, Any]) -> None:
 
 def show_summary(results: Mapping[str, Any]) -> None:
     """Prints the table of speed-ups if there are several cases, and the kernels that are far from their bound."""
-    if len(results["times"]) > 1:
-        _print(tables.speedup_table(results["times"]))
+    for section in ("times", "language"):
+        if len(cases := results.get(section, {})) > 1:
+            _print(tables.speedup_table(cases))
     far = tables.far_from_bound(results.get("kernels", {}))
     if far.rows:
         print(tables.ABOUT_FAR)
@@ -65,8 +69,7 @@ def _print(content: Table, notes: Sequence[str] = ()) -> None:
 
 def has_problem(results: Mapping[str, Any]) -> bool:
     """Whether anything failed or any result is wrong."""
-    parts = [part.found for section in SECTIONS for part in tables.parts_of(results.get(section, {}))]
-    return any("failed" in part or not (part.get("accuracy") or {"right": True})["right"] for part in parts)
+    return any(tables.has_problem(results.get(section, {})) for section in SECTIONS)
 
 
 def page(results: Mapping[str, Any]) -> str:
@@ -96,9 +99,12 @@ def _lines(results: Mapping[str, Any]) -> Iterator[str]:
         yield from section_lines("## Suite", suite_tables.ABOUT_MEANS, means, origins)
         yield from ("", "## What falls short", "", *(f"- {line}" for line in short or ["nothing"]))
         yield from section_lines("## Cases of the suite", suite_tables.ABOUT_CASES, all_cases)
+    if cases := results.get("language"):
+        content, notes = language_tables.language_table(cases), language_tables.language_notes(cases)
+        yield from section_lines("## Language models", language_tables.ABOUT_LANGUAGE, content, notes)
     if cases := results.get("kernels"):
         yield from ("", "## Where the time goes", "", paragraph(tables.ABOUT_KERNELS))
-        for label, part, _ in tables.parts_of(cases):
+        for label, part, _ in parts_of(cases):
             if "rows" in part:
                 yield from ("", f"### {label}", "", *table_lines(tables.kernels_table(part)))
         yield from section_lines("## Kernels far from their bound", tables.ABOUT_FAR, tables.far_from_bound(cases))

@@ -1,52 +1,18 @@
-"""Makes the tables of measurements on a GPU. A table is a list of columns: a header, and the cell of a row."""
+"""Makes the tables of measurements on a GPU."""
 
 from __future__ import annotations
 
 import re
-import statistics
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
-from cuesta.tools.bench.measuring.timing import Spread, ratios
+from cuesta.tools.bench.reporting.columns import Cases, Columns, Part, median, parts_of, speedup, table_of, told
 from cuesta.tools.bench.reporting.results import stage_seconds
 from cuesta.tools.bench.reporting.table import NOTHING, Table, megabytes, ratio, seconds
 
 MOST_KERNELS = 30
 """Rows of a table of kernels; a further row sums up the others."""
-
-Cases = Mapping[str, Mapping[str, Any]]
-Columns = Sequence[tuple[str, Callable[[Any], str | None]]]
-"""Headers, and the functions that make a cell; None stands for a cell without a figure."""
-
-
-class Part(NamedTuple):
-    """What was measured of a contender in a case, or of a case that failed as a whole, beside all contenders."""
-
-    label: str
-    found: Mapping[str, Any]
-    all: Mapping[str, Mapping[str, Any]]
-
-
-def parts_of(cases: Cases) -> Iterator[Part]:
-    """The parts of the cases of one section."""
-    for name, case in cases.items():
-        if "failed" in case:
-            yield Part(name, {"failed": case["failed"]}, {})
-        contenders = case.get("contenders", {} if "failed" in case else case)
-        yield from (Part(f"{name}, {contender}", found, contenders) for contender, found in contenders.items())
-
-
-def device_times(part: Mapping[str, Any]) -> list[float]:
-    """A contender's seconds per call on the device, one value a round; empty if the contender failed."""
-    return [sample["device"] for sample in part.get("times", ())]
-
-
-def speedup(part: Mapping[str, Any], eager: Mapping[str, Any]) -> Spread | None:
-    """Eager's time over the contender's, round by round."""
-    own, base = device_times(part), device_times(eager)
-    return ratios(base, own) if own and len(own) == len(base) else None
-
 
 ABOUT_SPEEDUPS = (
     "eager's time, and how many times faster the others are (medians over rounds); busy: by the time in kernels only."
@@ -58,11 +24,11 @@ def speedup_table(cases: Cases) -> Table:
     found = {name: case.get("contenders", {}) for name, case in cases.items()}
     others = dict.fromkeys(c for parts in found.values() for c in parts if c != "eager")
     columns: Columns = (
-        ("eager", lambda parts: _told(_median(parts.get("eager", {}), "device"), seconds)),
+        ("eager", lambda parts: told(median(parts.get("eager", {}), "device"), seconds)),
         *((other, partial(_speedup_cell, other)) for other in others),
         ("cuesta, busy", _busy_cell),
     )
-    return _table("case", columns, [(name, None, parts) for name, parts in found.items()])
+    return table_of("case", columns, [(name, None, parts) for name, parts in found.items()])
 
 
 def _speedup_cell(contender: str, parts: Mapping[str, Mapping[str, Any]]) -> str | None:
@@ -84,16 +50,16 @@ earlier contenders left (--compile measures cold and warm); memory: peak above w
 the error against a wider dtype, over eager's (worst output; mean of the gradients, and the worst)."""
 
 _TIMES: Columns = (
-    ("time", lambda part: _told(_median(part.found, "device"), seconds)),
-    ("× eager", lambda part: _told(speedup(part.found, part.all.get("eager", {})), ratio)),
-    ("host", lambda part: _told(_median(part.found, "host"), seconds)),
-    ("a kernel", lambda part: _told(part.found.get("kernels") or None, lambda n: seconds(_host(part) / n))),
-    ("busy", lambda part: _told(part.found.get("busy") or None, seconds)),
-    ("kernels", lambda part: _told(part.found.get("kernels"), str)),
-    ("first call", lambda part: _told(part.found.get("compile"), seconds)),
-    ("memory", lambda part: _told(part.found.get("memory"), megabytes)),
-    ("outputs", lambda part: _told(part.found.get("accuracy"), lambda error: f"{error['outputs']:.2f}")),
-    ("gradients", lambda part: _told(part.found.get("accuracy"), _gradients)),
+    ("time", lambda part: told(median(part.found, "device"), seconds)),
+    ("× eager", lambda part: told(speedup(part.found, part.all.get("eager", {})), ratio)),
+    ("host", lambda part: told(median(part.found, "host"), seconds)),
+    ("a kernel", lambda part: told(part.found.get("kernels") or None, lambda n: seconds(_host(part) / n))),
+    ("busy", lambda part: told(part.found.get("busy") or None, seconds)),
+    ("kernels", lambda part: told(part.found.get("kernels"), str)),
+    ("first call", lambda part: told(part.found.get("compile"), seconds)),
+    ("memory", lambda part: told(part.found.get("memory"), megabytes)),
+    ("outputs", lambda part: told(part.found.get("accuracy"), lambda error: f"{error['outputs']:.2f}")),
+    ("gradients", lambda part: told(part.found.get("accuracy"), gradients_text)),
 )
 
 
@@ -103,20 +69,22 @@ def times_table(cases: Cases) -> Table:
     def word(found: Mapping[str, Any]) -> str | None:
         return "failed" if "failed" in found else None if found.get("times") else "not timed"
 
-    return _table("case, contender", _TIMES, [(part.label, word(part.found), part) for part in parts_of(cases)])
-
-
-def _median(part: Mapping[str, Any], clock: str) -> float | None:
-    samples = [sample[clock] for sample in part.get("times", ())]
-    return statistics.median(samples) if samples else None
+    return table_of("case, contender", _TIMES, [(part.label, word(part.found), part) for part in parts_of(cases)])
 
 
 def _host(part: Part) -> float:
-    return _median(part.found, "host") or 0.0
+    return median(part.found, "host") or 0.0
 
 
-def _gradients(accuracy: Mapping[str, Any]) -> str | None:
-    return _told(accuracy["gradients"], lambda mean: f"{mean:.2f} ({accuracy['worst']:.2f})")
+def gradients_text(accuracy: Mapping[str, Any]) -> str | None:
+    """The mean error of the gradients and that of the worst; None without gradients."""
+    return told(accuracy["gradients"], lambda mean: f"{mean:.2f} ({accuracy['worst']:.2f})")
+
+
+def has_problem(cases: Cases) -> bool:
+    """Whether anything failed or any result is wrong."""
+    found = (part.found for part in parts_of(cases))
+    return any("failed" in part or not (part.get("accuracy") or {"right": True})["right"] for part in found)
 
 
 def notes(cases: Cases) -> list[str]:
@@ -153,10 +121,10 @@ process. Of several samples, the median. aot_eager: Dynamo and AOTAutograd, then
 and compiling."""
 
 _COMPILE: Columns = (
-    ("cold", lambda part: _told(_total(part.found, "cold"), _two_digits)),
-    ("warm", lambda part: _told(_total(part.found, "warm"), _two_digits)),
+    ("cold", lambda part: told(_total(part.found, "cold"), _two_digits)),
+    ("warm", lambda part: told(_total(part.found, "warm"), _two_digits)),
     ("warm − aot_eager", lambda part: _above_tracing(part)),
-    ("cuesta's stages, warm", lambda part: _told(stage_seconds(part.found.get("warm", {})), _two_digits)),
+    ("cuesta's stages, warm", lambda part: told(stage_seconds(part.found.get("warm", {})), _two_digits)),
     ("cold / inductor's", lambda part: _over_inductors(part)),
 )
 
@@ -164,7 +132,7 @@ _COMPILE: Columns = (
 def compile_table(cases: Cases) -> Table:
     """A row for each contender of each case."""
     rows = [(part.label, "failed" if "failed" in part.found else None, part) for part in parts_of(cases)]
-    return _table("case, contender", _COMPILE, rows)
+    return table_of("case, contender", _COMPILE, rows)
 
 
 def _total(part: Mapping[str, Any], kind: str) -> float | None:
@@ -200,10 +168,10 @@ _KERNEL: Columns = (
 _LAUNCHER: Columns = (*_KERNEL, ("from", lambda row: row.get("by")))
 _COST: Columns = (
     *_KERNEL,
-    ("bytes", lambda row: _told(row["bytes"] or None, megabytes)),
-    ("of bandwidth", lambda row: _told(row.get("bandwidth_share"), "{:.0%}".format)),
-    ("of FLOP/s", lambda row: _told(row.get("operations_share"), "{:.0%}".format)),
-    ("from", lambda row: _told(row.get("about"), lambda about: _shortened(_launcher(row) + about, 70))),
+    ("bytes", lambda row: told(row["bytes"] or None, megabytes)),
+    ("of bandwidth", lambda row: told(row.get("bandwidth_share"), "{:.0%}".format)),
+    ("of FLOP/s", lambda row: told(row.get("operations_share"), "{:.0%}".format)),
+    ("from", lambda row: told(row.get("about"), lambda about: _shortened(_launcher(row) + about, 70))),
 )
 
 
@@ -247,7 +215,7 @@ def far_from_bound(cases: Cases) -> Table:
             if row["seconds"] > 2 * bound + _LAUNCH * row["count"]:
                 found.append((label, None, row | {"bound": bound + _LAUNCH * row["count"]}))
     found.sort(key=lambda entry: entry[2]["bound"] - entry[2]["seconds"])
-    return _table("case", _FAR, found)
+    return table_of("case", _FAR, found)
 
 
 def _kernels(
@@ -278,16 +246,3 @@ def _kernel_name(name: str) -> str:
 
 def _shortened(text: str, width: int = 60) -> str:
     return text if len(text) <= width else f"{text[: width - 1]}…"
-
-
-def _told(value: Any, text: Callable[[Any], str | None]) -> str | None:
-    return None if value is None else text(value)
-
-
-def _table(first: str, columns: Columns, rows: Iterable[tuple[str, str | None, Any]]) -> Table:
-    """`rows` have a name, a word in place of all cells or None, and what the cells are made of."""
-    lines = []
-    for name, word, row in rows:
-        cells = [word] if word else [cell(row) for _, cell in columns]
-        lines.append([name, *(cell or NOTHING for cell in cells), *[NOTHING] * (len(columns) - len(cells))])
-    return Table([first, *(header for header, _ in columns)], lines)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from cuesta.tools.bench.measuring.timing import Spread
-from cuesta.tools.bench.reporting.gpu_tables import Cases, device_times, speedup
+from cuesta.tools.bench.reporting.columns import Cases, device_times, speedup
 from cuesta.tools.bench.reporting.table import NOTHING, Table, megabytes, seconds
 
 MODES = {"default": "", "reduce-overhead": ":reduce-overhead"}
