@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from cuesta._mlir import ir
 from cuesta.dialects.kernel_fields import WindowedDim
-from cuesta.dialects.product import SOFTMAX, roles_of, tile_of
+from cuesta.dialects.product import FACTOR, roles_of, tile_of
 from cuesta.passes.form_kernels.fusion.limits import PROGRAMS, SECTOR, STRIP
 
 #: Elements of a block of a kernel that has parallel classes only: eight for each of 128 threads.
@@ -115,15 +115,14 @@ def fastest_classes(sizes: Sequence[int], tensors: Sequence[Sequence[int]]) -> s
 
 def product_blocks(products: Sequence[ir.Operation], classes: int) -> Blocks:
     """The block of a kernel of matrix products. Products that share their loops have one tile, which is halved until
-    all sums fit registers. A product by a softmax may have the product of its scores beside it, which sums along a
-    class of its own."""
-    weighted = [op for op in products if SOFTMAX.is_on(op)]
-    chief = (weighted or products)[0]
+    all sums fit registers. The products that a left factor is computed from each sum along a class of their own."""
+    through = [op for op in products if FACTOR.is_on(op)]
+    chief = (through or products)[0]
     tile = tile_of(chief)
     assert tile is not None
     m, n, k = roles_of(chief)
     blocks = [1] * classes
-    if weighted:
+    if through:
         for op in products:
             own = tile_of(op)
             assert own is not None

@@ -8,8 +8,8 @@ reshaped alike. A reshape that is only returned stays below an op whose operand 
 One that no op of ours reads, only calls, stays where it would stop below another op of ours, such as a norm: it would
 part the two.
 
-With `repeat`, a cheap op that has other users too is computed twice, and its operands may broadcast along whole
-runs of dims. So a widened tensor (f32 of bf16) is not written to memory only because a view of it is read. Two
+With `repeat`, operands may broadcast along whole runs of dims, and a cheap op that has other users too is computed
+twice. So a widened tensor (f32 of bf16) is not written to memory only because a view of it is read. Two
 results that are one value keep sharing memory, to which the caller may write.
 """
 
@@ -48,6 +48,17 @@ def _hoistable(op: ir.Operation) -> bool:
         return False
     is_read_beside = any(len(users(x)) > 1 for x in sources)
     return not (is_read_beside and all(user.name == func.ReturnOp.OPERATION_NAME for user in users(op.results[0])))
+
+
+def _spreads(op: ir.Operation) -> bool:
+    """Whether a reshape is the only user of a pointwise op, some of whose operands broadcast along whole runs of dims,
+    and an op computes with it."""
+    owner = op.operands[0].owner
+    if isinstance(owner, ir.Block) or owner.name not in POINTWISE or len(users(op.operands[0])) != 1:
+        return False
+    old, new = types.shape_of(op.operands[0]), types.shape_of(op.results[0])
+    fits = all(reshaped_operand(types.shape_of(x), old, new) is not None for x in owner.operands)
+    return fits and _is_computed_with(op)
 
 
 def _past(value: ir.Value) -> list[ir.Value] | None:
@@ -146,7 +157,7 @@ def _hoist(op: ir.Operation) -> list[ir.Value]:
         new = repeat_op(producer, operands, op.results[0].type)
     op.results[0].replace_all_uses_with(new.results[0])
     op.erase()
-    sources = [x for x in producer.operands if types.shape_of(x) != ()]
+    sources = [unreshaped(x) for x in producer.operands if types.shape_of(x) != ()]
     if is_unused(producer.results[0]):
         producer.erase()
     return sources
@@ -199,8 +210,11 @@ class HoistReshapes(Pass):
                     stays = behind.get(op.operands[0])
                     if stays or (stays is False and not any(user.name in POINTWISE for user in users(op.results[0]))):
                         continue
-                    if not (_hoistable(op) or (self.repeat and _repeatable(op))):
+                    if not (_hoistable(op) or (self.repeat and (_repeatable(op) or _spreads(op)))):
                         continue
                     for source in _hoist(op):
-                        pending[:0] = [u for u in users(source) if Reshape.matches(u) and u not in pending]
+                        above = [u for u in users(source) if Reshape.matches(u)]
+                        # One that nobody uses any more goes first: then the other may be the only user.
+                        above.sort(key=lambda u: not is_unused(u.results[0]))
+                        pending = [*above, *(p for p in pending if p not in above)]
         erase_dead(module)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor
 
 import cuesta
 from cuesta.export.compile_for import TargetModel
+from cuesta.tools.models.quantised import Int4Linear, Int8Linear
 
 WIDTH, HEADS = 256, 4
 
@@ -59,6 +62,19 @@ def test_kernels_of_one_row() -> None:
 
 def test_products_of_several_rows_are_the_librarys() -> None:
     assert compiled(3).aten_calls == {"aten.mm.default": 3, "aten.addmm.default": 1}
+
+
+@pytest.mark.parametrize("narrow", [Int4Linear, Int8Linear])
+def test_narrow_weights_are_widened_in_the_kernel(narrow: Callable[[Tensor], torch.nn.Module]) -> None:
+    torch.manual_seed(0)
+    layer, x = narrow(torch.randn(2 * WIDTH, WIDTH)), torch.randn(1, WIDTH)
+    actual = torch.compile(layer, backend="cuesta", options={"target": "tt"}, dynamic=False)(x)
+    torch.testing.assert_close(actual, layer(x))
+    (graph,) = cuesta.report().as_dict()["graphs"]
+    assert not graph["aten_calls"]
+    assert sum("mm" in kernel["ops"] for kernel in graph["kernels"]) == 1
+    # Which of two values in a byte is first may be a kernel of its own: a tensor of two elements.
+    assert len(graph["kernels"]) <= 2
 
 
 def compiled(rows: int) -> TargetModel:
