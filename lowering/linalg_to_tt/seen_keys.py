@@ -90,7 +90,7 @@ class Bound:
 def bounds_of(nodes: Sequence[Node], factor: Value, queries: int, keys: int, hidden: float) -> list[Bound]:
     """The bounds on the class `keys`, in terms of the class `queries`, outside which `factor`, which the nodes compute,
     is `hidden`: -inf or 0."""
-    return list(_Reader(nodes, queries, keys).bounds(factor, hidden))
+    return list(dict.fromkeys(_Reader(nodes, queries, keys).bounds(factor, hidden)))
 
 
 class _Reader:

@@ -9,19 +9,21 @@ One that no op of ours reads, only calls, stays where it would stop below anothe
 part the two.
 
 With `repeat`, operands may broadcast along whole runs of dims, and a cheap op that has other users too is computed
-twice. So a widened tensor (f32 of bf16) is not written to memory only because a view of it is read. Two
-results that are one value keep sharing memory, to which the caller may write.
+twice. So a widened tensor (f32 of bf16) is not written to memory only because a view of it is read. Two results that
+are one value keep sharing memory, to which the caller may write. What follows a sum stays there where its reader
+spreads it over many more elements: the sum's kernel computes it once, and not each program of the reader's.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cuesta._mlir import func, ir
-from cuesta.dialects import types
+from cuesta.dialects import maker, types
 from cuesta.dialects.clones import repeat_op
-from cuesta.dialects.cuesta import pointwise
+from cuesta.dialects.cuesta import pointwise, reduction
 from cuesta.dialects.cuesta.complex_numbers import Complex, Imag, Real
 from cuesta.dialects.cuesta.contraction import MatMul
 from cuesta.dialects.cuesta.dialect import Cuesta, names_of
@@ -59,6 +61,32 @@ def _spreads(op: ir.Operation) -> bool:
     old, new = types.shape_of(op.operands[0]), types.shape_of(op.results[0])
     fits = all(reshaped_operand(types.shape_of(x), old, new) is not None for x in owner.operands)
     return fits and _is_computed_with(op)
+
+
+def _ends_a_sum(value: ir.Value) -> bool:
+    """Whether pointwise ops compute a value from the result of a reduction, among others."""
+    pending, seen = [value], set()
+    while pending:
+        op = maker(pending.pop())
+        if op is None or op in seen:
+            continue
+        seen.add(op)
+        if reduction.row_of(op) is not None:
+            return True
+        if op.name in POINTWISE:
+            pending += [x for x in op.operands if types.shape_of(x) == types.shape_of(value)]
+    return False
+
+
+def _is_spread(value: ir.Value) -> bool:
+    """Whether all readers of a value, or of a conversion of it, have more elements."""
+    count = hint(math.prod(types.shape_of(value)))
+    return all(
+        _is_spread(user.results[0])
+        if Convert.matches(user)
+        else user.name in POINTWISE and hint(math.prod(types.shape_of(user.results[0]))) > count
+        for user in users(value)
+    )
 
 
 def _past(value: ir.Value) -> list[ir.Value] | None:
@@ -209,6 +237,8 @@ class HoistReshapes(Pass):
                         continue
                     stays = behind.get(op.operands[0])
                     if stays or (stays is False and not any(user.name in POINTWISE for user in users(op.results[0]))):
+                        continue
+                    if self.repeat and _is_spread(op.results[0]) and _ends_a_sum(op.operands[0]):
                         continue
                     if not (_hoistable(op) or (self.repeat and (_repeatable(op) or _spreads(op)))):
                         continue

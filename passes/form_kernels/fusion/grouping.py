@@ -226,7 +226,7 @@ class Grouping:
         else:
             scatters = any(node.base is not None for node in nodes)
             # A tile that repeats a widening reads the narrow tensor instead of the wide one, which takes no longer.
-            free = [n.index for n in nodes if n.widens or self._is_little(n) or _is_free(n, scatters)]
+            free = [n.index for n in nodes if n.widens or self._is_little(n) or n.is_free(scatters)]
             parallel = parallel_classes(space, nodes, self._internal(nodes), free, self.machine.repeated_rows)
             reason = window_refusal(space, nodes, parallel) or self._tiling_refusal(a, b, nodes, space, parallel)
         if reason is not None:
@@ -260,8 +260,8 @@ class Grouping:
         """The reason why the `nodes` of two groups, none a matrix product, are no good kernel whose tiles run over the
         classes `parallel`; None if they are."""
         if not parallel:
-            reduces = not all(all(n.parallel) for n in nodes)
-            serial = (self.machine.serial_kernels and reduces) or (not a.parallel and not b.parallel)
+            joins = self.machine.serial_kernels and any(_is_one_sum(group) for group in (a, b))
+            serial = joins or (not a.parallel and not b.parallel)
             small = all(n.elements <= self.machine.tail_elements for n in nodes)
             return None if serial and small else _NO_COMMON
         tiles = self._tiles(nodes, space, parallel)
@@ -381,10 +381,10 @@ class Grouping:
         self.remarks.append(Remark(producer.index, consumer.index, reason, count))
 
 
-def _is_free(node: Node, scatters: bool) -> bool:
-    """Whether recomputing a node costs next to nothing in its kernel: the node is cheap, and either the kernel scatters
-    or the node reads no tensor, only loop indices."""
-    return node.is_cheap and (scatters or (not node.reads and not node.gathers and all(node.parallel)))
+def _is_one_sum(group: Group) -> bool:
+    """Whether a group reduces all that it walks, of known size, to single numbers."""
+    known = all(isinstance(size, int) for node in group.nodes for size in node.sizes)
+    return known and not group.parallel and not all(all(node.parallel) for node in group.nodes)
 
 
 _NO_COMMON = "no loop is parallel in both ops"

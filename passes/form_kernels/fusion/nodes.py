@@ -97,6 +97,11 @@ class Node(Item):
         """Whether recomputing the node takes no longer than writing its result to a computed position."""
         return not any(op.name.startswith("math.") for op in self.body)
 
+    def is_free(self, scatters: bool) -> bool:
+        """Whether recomputing the node costs next to nothing in its kernel: it is cheap, and either the kernel scatters
+        or the node reads no tensor, only loop indices."""
+        return self.is_cheap and (scatters or (not self.reads and not self.gathers and all(self.parallel)))
+
     @functools.cached_property
     def computed_with(self) -> tuple[Size, ...]:
         """The symbolic sizes that the body computes with."""

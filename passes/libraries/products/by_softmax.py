@@ -30,8 +30,8 @@ from cuesta.passes.libraries.products.computed_factors import LARGEST, multiplie
 from cuesta.passes.libraries.products.narrow_factors import narrow_factors
 
 _B = GraphBuilder()
-#: Queries and keys of a block, and stages of the loop along the keys.
-_QUERIES, _KEYS, _STAGES = 128, 64, 3
+#: Queries and keys of a block, warps, and stages of the loop along the keys.
+_QUERIES, _KEYS, _WARPS, _STAGES = 64, 64, 4, 3
 
 
 def multiply_by_softmax(module: ir.Module, kinds: Collection[str]) -> None:
@@ -106,6 +106,4 @@ def _product_of_scores(scores: ir.Value) -> ir.Operation | None:
 
 def _tile(rows: int, columns: int, depth: int) -> Tile:
     """The tile of one of the two products: a program has all columns of the second."""
-    queries = min(_QUERIES, power_at_least(rows))
-    warps = 4 if depth + columns <= 2 * _KEYS else 8
-    return Tile(queries, power_at_least(columns), power_at_least(depth), warps, _STAGES)
+    return Tile(min(_QUERIES, power_at_least(rows)), power_at_least(columns), power_at_least(depth), _WARPS, _STAGES)

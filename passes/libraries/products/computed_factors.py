@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from cuesta._mlir import ir
 from cuesta.dialects import maker
@@ -29,11 +29,12 @@ from cuesta.dialects.cuesta.shape import Constant, Expand, Iota, Permute, Reshap
 from cuesta.dialects.fields import Int
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.product import LEAST, Tile
-from cuesta.dialects.types import opmath, shape_of, spelling_of, tensor
+from cuesta.dialects.types import opmath, shape_of, spelling_of, static_shape, tensor
 from cuesta.passes.analysis.match import unreshaped
 from cuesta.passes.gpu.block_sizes import power_at_least
 from cuesta.passes.graph.hoist_reshapes import POINTWISE, reshaped
-from cuesta.passes.infra.graph_rewrite import erase_dead, functions, named, replace
+from cuesta.passes.infra import graph_rewrite
+from cuesta.passes.infra.graph_rewrite import erase_dead, functions, named
 from cuesta.passes.libraries.products.narrow_factors import narrow_factors
 from cuesta.sizes import Number, hint
 
@@ -42,8 +43,9 @@ _B = GraphBuilder()
 _PART, _READER = Int("cuesta.part"), Int("cuesta.reader")
 #: The largest side of a factor of attention, a head: a program's sums and a block of factors fit a multiprocessor.
 LARGEST = 128
-#: Rows of a block, how much of K it takes at a time, warps, and stages of the loop along K.
-_ROWS, _DEPTH, _WARPS, _STAGES = 128, 64, 8, 2
+#: Rows of a block, how much of K it takes at a time, warps, and stages of the loop along K, as measured on an H100 with
+#: sides of up to 64 and of 128.
+_NARROW, _WIDE = (64, 32, 4, 3), (128, 64, 8, 3)
 #: The most products that a factor is computed from.
 _MOST = 2
 #: Ops, beside pointwise ones, that are computed again for each product if they have at most so many elements.
@@ -75,16 +77,18 @@ def _rewrite(op: ir.Operation, kinds: Collection[str], part: int) -> bool:
         return False
     *batch, m, k = chain.sizes
     n, sides = shape_of(right)[-1], [shape_of(product.operands[0])[-1] for product in chain.products]
-    if not all(isinstance(size, int) for size in (*chain.sizes, n, *sides)):
+    known = [size for size in (m, k, n, *sides) if isinstance(size, int)]
+    if len(known) < 3 + len(sides) or not all(isinstance(size, int) for size in batch):
         return False
     with ir.InsertionPoint(op):
         factors = [narrow_factors(product) or list(product.operands) for product in chain.products]
     types = {spelling_of(x) for x in (value, right, *(x for pair in factors for x in pair))}
-    if len(types) > 1 or not types <= {*kinds} or min(m, k, n, *sides) < LEAST or max(n, *sides) > LARGEST:
+    if len(types) > 1 or not types <= {*kinds} or min(known) < LEAST or max(known[2:]) > LARGEST:
         return False
     with ir.InsertionPoint(op), named("factor", op):
-        chain.make(dict(zip(chain.products, factors, strict=True)))
-        product = multiplied(chain.computed(value), right, [*batch, m, k], [*batch, k, n], _tile(m, n, _DEPTH))
+        tile = _tile(known[0], known[2], max(known[2:]))
+        chain.make(dict(zip(chain.products, factors, strict=True)), tile)
+        product = multiplied(chain.computed(value), right, [*batch, m, k], [*batch, k, n], tile)
         MatMul.computed.mark(product.owner)
         put(op, product)
     return True
@@ -93,7 +97,7 @@ def _rewrite(op: ir.Operation, kinds: Collection[str], part: int) -> bool:
 def put(op: ir.Operation, product: ir.Value) -> None:
     """Replaces a product by another, in the type and with the dims of the old one's result."""
     (result,) = op.results
-    replace(op, [_B.reshape(_B.convert(product, spelling_of(result)), shape_of(result))])
+    graph_rewrite.replace(op, [_B.reshape(_B.convert(product, spelling_of(result)), shape_of(result))])
 
 
 def multiplied(a: ir.Value, b: ir.Value, left: Sequence[Number], right: Sequence[Number], tile: Tile) -> ir.Value:
@@ -151,14 +155,15 @@ class _Chain:
         op = maker(value)
         return shape_of(value) == shape_of(whole) or (op is not None and MatMul.matches(op))
 
-    def make(self, factors: dict[ir.Operation, Sequence[ir.Value]]) -> None:
-        """Makes the products anew from these factors, transposed if the whole is."""
+    def make(self, factors: dict[ir.Operation, Sequence[ir.Value]], whole: Tile) -> None:
+        """Makes the products anew from these factors, transposed if the whole is; `whole` is the tile of the whole."""
         *batch, m, k = self.sizes
         for op, (a, b) in factors.items():
-            depth = shape_of(a)[-1]
+            (depth,) = static_shape(a)[-1:]
             if self.turned:
                 a, b = _turned(b), _turned(a)
-            product = multiplied(a, b, [*batch, m, depth], [*batch, depth, k], _tile(m, _DEPTH, depth))
+            tile = replace(whole, n=whole.k, k=power_at_least(depth))
+            product = multiplied(a, b, [*batch, m, depth], [*batch, depth, k], tile)
             _PART.put(product.owner, self.part)
             self.made[op.results[0]] = _B.convert(product, spelling_of(op.results[0]))
 
@@ -232,8 +237,8 @@ def _keeps_matrices(left: ir.Value, value: ir.Value, turned: bool) -> bool:
     return shape_of(left)[-2:] == ((k, m) if turned else (m, k))
 
 
-def _tile(rows: Number, columns: Number, depth: Number) -> Tile:
-    """The tile of a product: a program has all its columns."""
-    sizes = [n for n in (rows, columns, depth) if isinstance(n, int)]
-    m, n, k = map(power_at_least, sizes)
-    return Tile(min(_ROWS, m), n, k, _WARPS, _STAGES)
+def _tile(rows: int, columns: int, side: int) -> Tile:
+    """The tile of a product whose columns, and the factors of its own factor, are up to `side` wide: a program has all
+    columns."""
+    m, k, warps, stages = _NARROW if side <= _NARROW[0] else _WIDE
+    return Tile(min(m, power_at_least(rows)), power_at_least(columns), k, warps, stages)
