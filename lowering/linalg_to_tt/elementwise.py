@@ -44,8 +44,6 @@ _ROUNDED: dict[str, Callable[..., Value]] = {
     arith.DivFOp.OPERATION_NAME: tt.precise_divf,
     math.SqrtOp.OPERATION_NAME: tt.precise_sqrt,
 }
-#: Ops that make floats of integers → whether these are signed.
-_TO_FLOAT = {arith.SIToFPOp.OPERATION_NAME: True, arith.UIToFPOp.OPERATION_NAME: False}
 
 
 @dataclass
@@ -90,8 +88,8 @@ class Elementwise:
             return arith.subf(tt.full(shape_of(operands[0]), element_of(operands[0]), -0.0), operands[0])
         if op.name == arith.BitcastOp.OPERATION_NAME:
             return tt.bitcast(operands[0], element_of(kind))
-        if op.name in _TO_FLOAT and str(element_of(operands[0])) == "i8" and str(element_of(kind)) in ("f32", "bf16"):
-            return narrow_math.float_of_byte(operands[0], element_of(kind), _TO_FLOAT[op.name])
+        if op.name == arith.UIToFPOp.OPERATION_NAME and narrow_math.takes_bytes(operands[0], kind):
+            return narrow_math.float_of_byte(operands[0], element_of(kind))
         if op.name == math.ErfOp.OPERATION_NAME and self.narrow:
             return narrow_math.erf(operands[0])
         if op.name in _ROUNDED and str(element_of(operands[0])) == "f32" and not self.narrow:

@@ -1,7 +1,7 @@
 """Provides mathematics that is cheaper than the instruction or the function of the same name.
 
-Bytes become floats by their bits: a GPU converts integers at a quarter of the rate at which it adds, and a product by a
-quantised weight converts each of its elements. The result is exact.
+Unsigned bytes become floats by their bits: a GPU converts integers at a small part of the rate at which it adds, and a
+product by a quantised weight converts each of its elements. The result is exact. For signed bytes Triton does the like.
 
 For kernels on narrow floats only there is an erf with an error of at most 2^-19. libdevice's erff chooses between two
 polynomials by selecting every coefficient. With it, gelu of bf16 is bound by arithmetic (38 µs for 25 million elements
@@ -29,14 +29,17 @@ _LAST_SQUARE = 15.3664
 _UNIT, _UNIT_BITS = float(1 << 23), 0x4B000000
 
 
-def float_of_byte(x: Value, kind: ir.Type, is_signed: bool) -> Value:
-    """A block of i8 as f32 or bf16, both of which hold every byte exactly."""
+def takes_bytes(x: Value, kind: ir.Type) -> bool:
+    """Whether `float_of_byte` makes a block of type `kind` of a block."""
+    return str(element_of(x)) == "i8" and str(element_of(kind)) in ("f32", "bf16")
+
+
+def float_of_byte(x: Value, kind: ir.Type) -> Value:
+    """A block of bytes, 0 … 255, as f32 or bf16, both of which hold each of them."""
     i32, f32 = ir.IntegerType.get_signless(32), ir.F32Type.get()
     bits = arith.extui(tt.block_type(shape_of(x), i32), x)
-    if is_signed:  # -128 … 127 as 0 … 255
-        bits = arith.xori(bits, _like(bits, 0x80))
     number = tt.bitcast(arith.ori(bits, _like(bits, _UNIT_BITS)), f32)
-    number = arith.subf(number, _like(number, _UNIT + (128 if is_signed else 0)))
+    number = arith.subf(number, _like(number, _UNIT))
     if kind == f32:
         return number
     # The last 16 bits of such a small integer are 0: bf16 is the first half.

@@ -77,6 +77,14 @@ def test_narrow_weights_are_widened_in_the_kernel(narrow: Callable[[Tensor], tor
     assert len(graph["kernels"]) <= 2
 
 
+@pytest.mark.parametrize("kind", [torch.uint8, torch.int8])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_every_byte_becomes_its_number(kind: torch.dtype, dtype: torch.dtype) -> None:
+    bytes_ = torch.arange(256).to(torch.uint8).view(kind)
+    compiled = torch.compile(lambda x: x.to(dtype) / 2, backend="cuesta", options={"target": "tt"}, dynamic=False)
+    assert torch.equal(compiled(bytes_), bytes_.to(dtype) / 2)
+
+
 def compiled(rows: int) -> TargetModel:
     dtype = torch.bfloat16
     return cuesta.compile_for(Step().to(dtype).eval(), inputs(rows, dtype), target="cuda:90")
