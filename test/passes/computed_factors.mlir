@@ -55,3 +55,18 @@ func.func @others(%x: tensor<512x64xbf16>, %w: tensor<64x512xbf16>, %u: tensor<5
   return %2, %5 : tensor<512x64xbf16>, tensor<8x64x256xbf16>
 }
 }
+
+// -----
+
+// A product that is repeated for another dim has fewer elements than the factor: it stays.
+// CHECK-LABEL: func.func @repeated
+// CHECK-COUNT-2: aten.call
+module attributes {cuesta.target = "cuda:90"} {
+func.func @repeated(%a: tensor<8x64x64xbf16>, %b: tensor<8x64x64xbf16>, %c: tensor<2x8x64x64xbf16>, %d: tensor<16x64x64xbf16>) -> tensor<16x64x64xbf16> {
+  %0 = "cuesta.mm"(%a, %b) : (tensor<8x64x64xbf16>, tensor<8x64x64xbf16>) -> tensor<8x64x64xbf16>
+  %1 = "cuesta.add"(%0, %c) : (tensor<8x64x64xbf16>, tensor<2x8x64x64xbf16>) -> tensor<2x8x64x64xbf16>
+  %2 = "cuesta.reshape"(%1) : (tensor<2x8x64x64xbf16>) -> tensor<16x64x64xbf16>
+  %3 = "cuesta.mm"(%2, %d) : (tensor<16x64x64xbf16>, tensor<16x64x64xbf16>) -> tensor<16x64x64xbf16>
+  return %3 : tensor<16x64x64xbf16>
+}
+}

@@ -25,6 +25,7 @@ from cuesta.dialects.clones import repeat_op
 from cuesta.dialects.cuesta.contraction import MatMul
 from cuesta.dialects.cuesta.dialect import names_of
 from cuesta.dialects.cuesta.indexing import Index
+from cuesta.dialects.cuesta.pointwise import broadcast_shape
 from cuesta.dialects.cuesta.shape import Constant, Expand, Iota, Permute, Reshape
 from cuesta.dialects.fields import Int
 from cuesta.dialects.graph_builder import GraphBuilder
@@ -46,8 +47,9 @@ LARGEST = 128
 #: Rows of a block, how much of K it takes at a time, warps, and stages of the loop along K, as measured on an H100 with
 #: sides of up to 64 and of 128.
 _NARROW, _WIDE = (64, 32, 4, 3), (128, 64, 8, 3)
-#: The most products that a factor is computed from.
-_MOST = 2
+#: The most products that a factor is computed from, and the most values that are looked at on the way to them.
+_MOST, _LONGEST = 2, 200
+_ON_THE_WAY = {*POINTWISE, Expand.OPERATION_NAME}
 #: Ops, beside pointwise ones, that are computed again for each product if they have at most so many elements.
 _COPIED, _FEW = names_of(Iota, Constant, Reshape, Index), 4096
 
@@ -126,13 +128,14 @@ class _Chain:
         """What computes `value`; None where it is computed in another way."""
         *batch, m, k = shape_of(value)
         chain = _Chain([*batch, *((k, m) if turned else (m, k))], turned, part, [], set())
-        if not chain._derive(value, set()) or not 1 <= len(chain.products) <= _MOST:
+        seen: set[ir.Value] = set()
+        if not chain._derive(value, seen) or not 1 <= len(chain.products) <= _MOST or len(seen) > _LONGEST:
             return None
         return chain if all(chain._is_whole(x, value) for x in chain.derived) else None
 
     def _derive(self, value: ir.Value, seen: set[ir.Value]) -> bool:
         """Whether a product leads to a value; enters it, and what leads to it."""
-        if value in seen:
+        if value in seen or len(seen) > _LONGEST:
             return value in self.derived
         seen.add(value)
         op = maker(value)
@@ -141,7 +144,7 @@ class _Chain:
         if MatMul.matches(op) and not MatMul.product.is_on(op) and len(shape_of(value)) == 3:
             self.products.append(op)
             found = True
-        elif op.name in POINTWISE or (Reshape.matches(op) and shape_of(op.operands[0])[-2:] == shape_of(value)[-2:]):
+        elif op.name in _ON_THE_WAY or (Reshape.matches(op) and shape_of(op.operands[0])[-2:] == shape_of(value)[-2:]):
             reached = [self._derive(x, seen) for x in op.operands]  # all of them, to enter each
             found = any(reached)
         else:
@@ -153,7 +156,8 @@ class _Chain:
     def _is_whole(self, value: ir.Value, whole: ir.Value) -> bool:
         """Whether a derived value has the factor's shape, or is a product that a reshape gives this shape."""
         op = maker(value)
-        return shape_of(value) == shape_of(whole) or (op is not None and MatMul.matches(op))
+        fits = op is not None and MatMul.matches(op) and math.prod(shape_of(value)) == math.prod(shape_of(whole))
+        return fits or shape_of(value) == shape_of(whole)
 
     def make(self, factors: dict[ir.Operation, Sequence[ir.Value]], whole: Tile) -> None:
         """Makes the products anew from these factors, transposed if the whole is; `whole` is the tile of the whole."""
@@ -183,7 +187,9 @@ class _Chain:
             return self.computed(op.operands[0])
         if op.name in POINTWISE:
             operands = [self.computed(x) for x in op.operands]
-            return self._repeated(op, operands, self._sizes(value))
+            sizes = broadcast_shape(*map(shape_of, operands))
+            assert sizes is not None
+            return self._repeated(op, operands, sizes)
         self.readers += 1
         return self._view(self._copied(value))
 
@@ -202,21 +208,12 @@ class _Chain:
         _PART.put(copy, self.part)
         return copy.results[0]
 
-    def _sizes(self, value: ir.Value) -> list[Number]:
-        """The sizes of what is made of a value."""
-        if value in self.derived:
-            return self.sizes
-        sizes = list(shape_of(value))
-        if not self.turned or not sizes:
-            return sizes
-        return [*sizes[:-2], sizes[-1], sizes[-2]] if len(sizes) > 1 else [sizes[0], 1]
-
     def _view(self, value: ir.Value) -> ir.Value:
         """A value of which the chain reads the elements, transposed if the whole is."""
         if not self.turned or not shape_of(value):
             return value
         if len(shape_of(value)) == 1:
-            return _B.reshape(value, self._sizes(value))
+            return _B.reshape(value, [*shape_of(value), 1])
         return _turned(value)
 
 
