@@ -24,7 +24,7 @@ PRODUCTS: dict[str, tuple[Callable[[Tensor, Tensor], Tensor], tuple[int, ...], t
 @pytest.fixture(autouse=True)
 def any_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """The rule of thumb holds with AVX-512; kernels are right without."""
-    monkeypatch.setattr(panels, "_has_wide_vectors", lambda: True)
+    monkeypatch.setattr(panels, "has_wide_vectors", lambda: True)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

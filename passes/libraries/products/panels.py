@@ -51,7 +51,7 @@ def is_faster(m: int, n: int, k: int, across: bool) -> bool:
     """Whether panels are known to beat a library's product; `across` says that the right factor is a linear layer's
     weight, [n, k] in memory."""
     rows = _ROWS_ACROSS if across else _ROWS
-    if not (2 <= m <= rows and n % 16 == 0 and n * k >= _LITTLE and _has_wide_vectors()):
+    if not (2 <= m <= rows and n % 16 == 0 and n * k >= _LITTLE and has_wide_vectors()):
         return False
     found = panels_of(m, n, k)
     return m > found.m or n > found.n  # a single tile would run on one thread
@@ -61,7 +61,7 @@ def is_faster_by_a_vector(length: int, k: int) -> bool:
     """Whether a kernel is known to beat a library at multiplying a matrix of bf16 or f16 by a vector. The matrix has
     `length` rows or columns, each of which gives a sum of `k` terms. The kernel reads it at the memory's speed. oneDNN
     takes twice that time, and for f16 up to 14 times (decision 16)."""
-    return k >= _SHORT_SUM and length * k >= _LITTLE and _has_wide_vectors()
+    return k >= _SHORT_SUM and length * k >= _LITTLE and has_wide_vectors()
 
 
 def packed_columns(n: int) -> int:
@@ -81,10 +81,11 @@ def is_worth_packing(m: object, n: object, k: object) -> bool:
 
 def has_slow_f16() -> bool:
     """Whether oneDNN leaves products of f16 to ATen's own loops, which took 8 times as long as panels on a Zen 5."""
-    return _has_wide_vectors() and not torch.ops.mkldnn._is_mkldnn_fp16_supported()
+    return has_wide_vectors() and not torch.ops.mkldnn._is_mkldnn_fp16_supported()
 
 
-def _has_wide_vectors() -> bool:
+def has_wide_vectors() -> bool:
+    """Whether torch uses AVX-512 on this machine."""
     return torch.backends.cpu.get_cpu_capability() == "AVX512"
 
 
