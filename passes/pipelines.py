@@ -120,6 +120,8 @@ _LOOPS = (
     "transpose-tiles",
     # Long sums are added up in boxes, after the passes above, which match neighbouring ops.
     "sum-boxes",
+    # Sums along rows that come from memory, while the IR still says that they are sums.
+    "sum-rows",
     # 5. Affine rather than scf loops where they can be: their accesses stay readable to LLVM's vectoriser.
     "make-loops",
     # Narrow columns are written along with the rows beside them, once both are loops.
