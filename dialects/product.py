@@ -6,7 +6,7 @@
 
 A product by the softmax of its left factor is marked `cuesta.softmax` as well, from the generic down to the kernel.
 
-On a CPU the tile is written "256x192x384 by 8x48".
+On a CPU the tile is written "256x192x384 by 8x48", or "4x64x1024 by 4x2" for a product of few rows.
 
 Operands keep their narrow type of memory; the generic's body widens them.
 """
@@ -73,6 +73,11 @@ class Panels:
 
     def __str__(self) -> str:
         return f"{self.m}x{self.n}x{self.k} by {self.rows}x{self.columns}"
+
+    @property
+    def along_k(self) -> bool:
+        """Whether vectors lie along K, not along a panel's columns, which then fill no vector: of few rows."""
+        return self.columns < LEAST
 
     @staticmethod
     def parse(text: str) -> Panels:

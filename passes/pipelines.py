@@ -112,6 +112,7 @@ _LOOPS = (
     # 1. The copies that bufferisation left become loops too.
     "expand-copies",
     # 2. Matrix products are lowered before generic loops are made: their sums stay in registers.
+    "multiply-rows",
     "multiply-panels",
     # 3. Sums with a strided destination are accumulated contiguously, while the IR still says that they are sums.
     "sum-beside",

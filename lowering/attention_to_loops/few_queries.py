@@ -25,6 +25,7 @@ from cuesta.dialects.types import index_value, memref_shape
 from cuesta.lowering.attention_to_loops.masks import any_of, is_seen, to_add
 from cuesta.lowering.attention_to_loops.panel import Attention, four_sizes
 from cuesta.lowering.attention_to_loops.vectors import Mask, larger, plus, scratch, splat, spread
+from cuesta.lowering.linalg_to_loops.added_across import AddedAcross
 from cuesta.lowering.linalg_to_loops.vector_loops import Extent, blocks, loop, value_of, where
 from cuesta.sizes import Number
 
@@ -249,7 +250,7 @@ class _Head:
     def _scores(self, first: Value, count: Extent, n: Value, m: Value, rows: int) -> None:
         """The scores of 16 keys and `rows` rows from m on."""
         op = self.op
-        found: list[list[tuple[int, Value]]] = [[] for _ in range(rows)]
+        found = [AddedAcross() for _ in range(rows)]
         start = arith.addi(first, n)
         for i in range(LANES):
             key = self._there(plus(start, i))
@@ -261,10 +262,9 @@ class _Head:
                 for (d, _), x in zip(_vectors(op.depth), vectors, strict=True):
                     y = Mask().load(op.queries_memory, [row, d])
                     total = arith.mulf(x, y) if total is None else vector.fma(x, y, total)
-                _push(sums, total)
+                sums.take(total)
         for r, sums in enumerate(found):
-            ((_, scores),) = sums
-            row = plus(m, r)
+            row, scores = plus(m, r), sums.sums()
             if op.added is not None:
                 scores = arith.addf(scores, Mask().load(op.added, [self._mask_of(row), n]))
             if not op.fills_vectors:
@@ -348,19 +348,6 @@ def _wide(lanes: Mask, buffer: Value, at: Sequence[Value]) -> Value:
     x = lanes.load(buffer, at, ir.VectorType.get([LANES], element))
     f32 = ir.F32Type.get()
     return x if element == f32 else arith.extf(ir.VectorType.get([LANES], f32), x)
-
-
-def _push(sums: list[tuple[int, Value]], x: Value) -> None:
-    """Adds the next of 16 vectors to those that are half added up. In the end one is left, whose lane i is the sum over
-    vector i. Each comes with the number of lanes in which the parts of one sum lie."""
-    lanes = LANES
-    while sums and sums[-1][0] == lanes:
-        _, before = sums.pop()
-        half = lanes // 2
-        low = [LANES * i + g + j for i in range(2) for g in range(0, LANES, lanes) for j in range(half)]
-        x = arith.addf(vector.shuffle(before, x, low), vector.shuffle(before, x, [place + half for place in low]))
-        lanes = half
-    sums.append((lanes, x))
 
 
 def _across(x: Value, kind: vector.CombiningKind) -> Value:

@@ -22,9 +22,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from cuesta._mlir import arith, func, ir, memref, vector
+from cuesta._mlir import arith, func, ir, linalg, memref, vector
 from cuesta.dialects import maker, walk
-from cuesta.dialects.affine_maps import operand_dims
+from cuesta.dialects.affine_maps import operand_dims, projection
 from cuesta.dialects.clones import repeat_op
 from cuesta.dialects.kernel_module import body_ops, kernel_modules
 from cuesta.dialects.named_linalg import is_generic
@@ -40,6 +40,8 @@ Value: TypeAlias = ir.Value
 _LARGE, _LONG = 1 << 16, 64
 #: The most sums of a generic, and the most vectors of sums in registers.
 _MOST_SUMS, _REGISTERS = 16, 16
+#: The most elements of an operand that is widened once for all rows.
+_MOST_COPIED = 1 << 16
 #: The most vectors of a step along a row.
 _VECTORS = 4
 #: Bytes between what is read and what is asked for, and those of a cache line.
@@ -60,6 +62,7 @@ class SumRows(Pass):
                         for op in [op for op in walk(function.operation) if is_generic(op)]:
                             row = Row.of(op)
                             if row is not None:
+                                row.widen(function.regions[0].blocks[0])
                                 with ir.InsertionPoint(op), op.location:
                                     row.write()
                                 op.erase()
@@ -80,6 +83,8 @@ class Row:
     sums: list[int]
     #: the operands that come from memory
     streams: list[int]
+    #: the number of an operand → a copy of it in f32
+    wide: dict[int, Value] = field(default_factory=dict)
 
     @staticmethod
     def of(op: ir.Operation) -> Row | None:
@@ -100,6 +105,24 @@ class Row:
         inputs = list(zip(op.operands, dims, strict=True))[:-1]
         streams = [i for i, (x, d) in enumerate(inputs) if along in d and not set(d) & set(sums) and _is_stream(x)]
         return Row(op, sizes, dims, term, sums, streams) if streams else None
+
+    def widen(self, entry: ir.Block) -> None:
+        """Copies narrow operands that are the same for all tiles, at the beginning of the function: widened once."""
+        for i, x in enumerate(list(self.op.operands)[:-1]):
+            kind = ir.MemRefType(x.type)
+            uses = list(self.op.regions[0].blocks[0].arguments[i].uses)
+            if x.owner != entry or kind.rank == 0 or math.prod(kind.shape) > _MOST_COPIED or len(uses) != 1:
+                continue
+            if uses[0].owner.name != arith.ExtFOp.OPERATION_NAME or uses[0].owner.results[0].type != ir.F32Type.get():
+                continue
+            with ir.InsertionPoint.at_block_begin(entry), self.op.location:
+                copy = memref.AllocaOp(ir.MemRefType.get(kind.shape, ir.F32Type.get()), [], [], alignment=64).result
+                maps = ir.ArrayAttr.get([projection(kind.rank, range(kind.rank))] * 2)
+                made = linalg.GenericOp([], [x], [copy], maps, ITERATOR_TYPES.write([PARALLEL] * kind.rank))
+                block = made.regions[0].blocks.append(kind.element_type, ir.F32Type.get())
+                with ir.InsertionPoint(block):
+                    linalg.YieldOp([arith.extf(ir.F32Type.get(), block.arguments[0])])
+            self.wide[i] = copy
 
     def write(self) -> None:
         """Writes the loops at the current insertion point."""
@@ -228,17 +251,23 @@ class _Terms:
     def _made(self, x: Value, place: tuple[int, ...]) -> Value:
         row = self.row
         if isinstance(x.owner, ir.Block):
-            return self._load(ir.BlockArgument(x).arg_number, place)
+            number = ir.BlockArgument(x).arg_number
+            return self._load(number, place, row.op.operands[number])
         if not _is_inside(x, row.op):
             return x
+        if len(x.owner.operands) == 1 and isinstance((y := x.owner.operands[0]).owner, ir.Block):
+            number = ir.BlockArgument(y).arg_number
+            if number in row.wide:
+                return self._load(number, place, row.wide[number])
         operands = [self.value(y, place) for y in x.owner.operands]
         if not any(isinstance(y.type, ir.VectorType) for y in operands):
             return repeat_op(x.owner, operands, x.type).results[0]
         kind = ir.VectorType.get([LANES], x.type)
         return repeat_op(x.owner, [self._wide(y) for y in operands], kind).results[0]
 
-    def _load(self, number: int, place: tuple[int, ...]) -> Value:
-        row, buffer = self.row, self.row.op.operands[number]
+    def _load(self, number: int, place: tuple[int, ...], buffer: Value) -> Value:
+        """Loads an element of an operand, or a vector of them, from the operand's memory or from a copy."""
+        row = self.row
         loops = [*(index_value(i) for i in place), *self.before, self.k]
         dims = row.dims[number]
         at = [loops[d] for d in dims]
