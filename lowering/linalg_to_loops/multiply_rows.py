@@ -16,13 +16,13 @@ elements are widened to f32: those of the left factor once a tile, those of the 
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from cuesta._mlir import arith, func, ir, linalg, memref, vector
+from cuesta._mlir import arith, func, ir, linalg, memref, scf, vector
 from cuesta.dialects import maker, walk
 from cuesta.dialects.affine_maps import operand_dims
-from cuesta.dialects.kernel_module import body_ops, kernel_modules
+from cuesta.dialects.kernel_module import LOOP_ANNOTATION, body_ops, kernel_modules
 from cuesta.dialects.named_linalg import is_generic
 from cuesta.dialects.product import Panels, panels_of
 from cuesta.dialects.types import index_value
@@ -32,6 +32,7 @@ from cuesta.lowering.linalg_to_loops.panel import Matrix
 from cuesta.lowering.linalg_to_loops.vector_loops import (
     LANES,
     Extent,
+    blocks,
     loop,
     value_of,
     vector_type,
@@ -87,6 +88,9 @@ class _Product:
     c: Matrix
     tile: Panels
     pairs: bool
+    #: the part of K that is summed: where it begins, and its length
+    start: Value | None = None
+    depth: Extent = 0
 
     @property
     def m(self) -> int:
@@ -99,11 +103,22 @@ class _Product:
         return self.a.sizes[1]
 
     def write(self, entry: ir.Block) -> None:
-        """Writes the loops at the current insertion point, with scratch memory allocated at the function's beginning."""
-        n, _ = self.b.sizes
+        """Writes the loops at the current insertion point, with scratch memory allocated at the function's beginning.
+        A part of K follows another, so that the left factor's stays in L1."""
         with ir.InsertionPoint.at_block_begin(entry):
             sums = _scratch([LANES, self.m, LANES])
-        packed = self._packed(entry)
+            size = -(-self.tile.k // self.lanes) * self.lanes * self.m
+            packed = _scratch([size], _element(self.a) if self.pairs else None)
+        if not isinstance(self.k, int):
+            replace(self, start=index_value(0), depth=self.k).write_part(sums, None)
+            return
+        blocks(self.k, self.tile.k, lambda k, n, _: replace(self, start=k, depth=n).write_part(sums, packed))
+
+    def write_part(self, sums: Value, packed: Value | None) -> None:
+        """Writes the loops of a part of K. `packed`: memory for the part of the left factor."""
+        n, _ = self.b.sizes
+        if packed is not None:
+            self._pack(packed)
 
         def sixteen(first: Value) -> None:
             def some(j: Value) -> None:
@@ -121,23 +136,18 @@ class _Product:
         """Elements of a vector along K."""
         return _PAIRS if self.pairs else LANES
 
-    def _packed(self, entry: ir.Block) -> Value | None:
-        """The left factor as vectors in the order in which they are read, [K / lanes, M, lanes] in one dim, so that its
-        rows do not fall into the same sets of a cache; widened unless pairs are multiplied. None if K is symbolic."""
-        if not isinstance(self.k, int):
-            return None
-        kind = _element(self.a) if self.pairs else ir.F32Type.get()
-        with ir.InsertionPoint.at_block_begin(entry):
-            packed = _scratch([-(-self.k // self.lanes) * self.lanes * self.m], kind)
+    def _pack(self, packed: Value) -> None:
+        """Lays out the left factor as vectors in the order in which they are read, [K / lanes, M, lanes] in one dim, so
+        that its rows do not fall into the same sets of a cache; widened unless pairs are multiplied."""
+        assert isinstance(self.depth, int)
 
         def pack(k: Value, mask: Value | None = None) -> None:
             for m in range(self.m):
                 vector.store(self._vector(self.a, index_value(m), k, mask), packed, [self._place(k, m)])
 
-        whole = self.k // self.lanes * self.lanes
+        whole = self.depth // self.lanes * self.lanes
         loop(0, whole, self.lanes, pack)
-        loop(whole, self.k, self.lanes, lambda k: pack(k, self._first(k)))
-        return packed
+        loop(whole, self.depth, self.lanes, lambda k: pack(k, self._first(k)))
 
     def _place(self, k: Value, m: int) -> Value:
         """Where a row's vector from k on lies in the packed left factor."""
@@ -146,7 +156,7 @@ class _Product:
     def _first(self, k: Value) -> Value:
         """The mask of the elements of a vector from k on that there are."""
         kind = ir.VectorType.get([self.lanes], ir.IntegerType.get_signless(1))
-        return vector.create_mask(kind, [arith.subi(value_of(self.k), k)])
+        return vector.create_mask(kind, [arith.subi(value_of(self.depth), k)])
 
     def _sums(self, packed: Value | None, rows: range, first: Value, j: Value, sums: Value) -> None:
         """Stores the vectors of sums of some rows with rows of the weight from `first` on, at place j."""
@@ -172,13 +182,14 @@ class _Product:
                         found[place] = self._multiply(x, y, found[place])
             return found
 
-        whole = whole_blocks(self.k, step)
+        whole = whole_blocks(self.depth, step)
         made = loop(0, whole, step, vectors, [zeros()] * (unrolled * count))
+        _keep_whole(made)
 
         def rest(k: Value, *totals: Value) -> list[Value]:
             return vectors(k, *totals, mask=self._first(k), most=1)
 
-        made = [*loop(whole, self.k, lanes, rest, made[:count]), *made[count:]]
+        made = [*loop(whole, self.depth, lanes, rest, made[:count]), *made[count:]]
         for c in columns:
             for i, m in enumerate(rows):
                 parts = made[c * len(rows) + i :: count]
@@ -201,7 +212,8 @@ class _Product:
         vector.store(arith.addf(before, across.sums()), self.c.buffer, place)
 
     def _vector(self, matrix: Matrix, row: Value, k: Value, mask: Value | None) -> Value:
-        """Loads a vector along K: 32 elements for pairs, or 16 as f32."""
+        """Loads a vector along K, from k in the part on: 32 elements for pairs, or 16 as f32."""
+        k = arith.addi(self.start, k)
         if not self.pairs:
             return matrix.vector(row, k, mask)
         kind = ir.VectorType.get([_PAIRS], ir.BF16Type.get())
@@ -225,29 +237,34 @@ class _Product:
         return made.results[0]
 
     def _ahead(self, row: Value) -> tuple[Value, list[Value]] | None:
-        """The matrix that the weight's rows are of, and where in it what lies `_AHEAD` bytes behind a row begins."""
+        """The matrix that the weight's rows are of, and where in it what is read `_AHEAD` bytes after a row begins."""
         view = maker(self.b.buffer, memref.SubViewOp)
-        if view is None or not isinstance(self.k, int):
+        if view is None or not isinstance(self.depth, int):
             return None
         source, starts, kept = view.operands[0], starts_of(view), kept_dims(view)
-        kind = ir.MemRefType(source.type)
-        if len(kept) != 2 or not kind.has_static_shape or kind.get_strides_and_offset()[0][kept[0]] != self.k:
+        kind, columns = ir.MemRefType(source.type), self.tile.columns
+        if len(kept) != 2 or kept != [kind.rank - 2, kind.rank - 1] or not kind.has_static_shape:
             return None
-        columns = self.tile.columns
-        count = -(-_AHEAD * 8 // (columns * self.k * _element(self.b).width)) * columns
+        count = -(-_AHEAD * 8 // (columns * self.depth * _element(self.b).width)) * columns
         at = arith.addi(arith.addi(starts[kept[0]], row), index_value(count))
         starts[kept[0]] = arith.minui(at, index_value(max(kind.shape[kept[0]] - columns, 0)))
+        starts[-1] = arith.addi(starts[-1], self.start)
         return source, starts
 
     def _ask(self, place: tuple[Value, list[Value]] | None, k: Value, count: int) -> None:
-        """Prefetches as much as `count` elements of each row of the weight, one line after the other as memory has
-        them, for k such elements are behind them."""
+        """Prefetches as much as `count` elements of each row of the weight: one line after the other in the order of
+        memory if rows are read whole, for k such elements come before."""
         if place is None:
             return
         source, starts = place
-        begin = arith.addi(starts[-1], arith.muli(k, index_value(self.tile.columns)))
-        for at in range(0, count * self.tile.columns, 8 * _LINE // _element(self.b).width):
-            memref.prefetch(source, [*starts[:-1], arith.addi(begin, index_value(at))], False, 3, True)
+        line = 8 * _LINE // _element(self.b).width
+        whole = ir.MemRefType(source.type).get_strides_and_offset()[0][-2] == self.depth
+        first = arith.muli(k, index_value(self.tile.columns)) if whole else k
+        first, rows = arith.addi(starts[-1], first), 1 if whole else self.tile.columns
+        for at in range(0, count * self.tile.columns // rows, line):
+            for c in range(rows):
+                row = arith.addi(starts[-2], index_value(c))
+                memref.prefetch(source, [*starts[:-2], row, arith.addi(first, index_value(at))], False, 3, True)
 
 
 def _product_of(op: ir.Operation, pairs: bool) -> _Product | None:
@@ -281,6 +298,14 @@ def _is_plain(op: ir.Operation) -> bool:
 
 def _element(matrix: Matrix) -> ir.Type:
     return ir.MemRefType(matrix.buffer.type).element_type
+
+
+def _keep_whole(results: list[Value]) -> None:
+    """Keeps LLVM from unrolling a loop: it would ask for several cache lines at once."""
+    if isinstance(results[0].owner.opview, scf.ForOp):
+        results[0].owner.attributes[LOOP_ANNOTATION] = ir.Attribute.parse(
+            "#llvm.loop_annotation<unroll = <disable = true>>"
+        )
 
 
 def _scratch(sizes: list[int], element: ir.Type | None = None) -> Value:

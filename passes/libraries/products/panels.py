@@ -13,6 +13,8 @@ from cuesta.dialects.product import Panels
 
 #: Rows and columns of a block of sums in registers: 24 vectors, beside three or four of the right factor.
 _BLOCK, _WIDE_BLOCK = (8, 48), (6, 64)
+#: Elements of bf16 of a part of the left factor that stays in L1 beside rows of the weight; parts of K are multiples.
+_IN_HALF_OF_L1, _MULTIPLE = 1 << 14, 64
 #: The most rows that are multiplied by rows of a weight along K at once, and the most that take a row of the weight by
 #: itself, which is one stream from memory.
 _ROWS_AT_ONCE, _ROWS_BY_ONE = 8, 4
@@ -55,7 +57,9 @@ def rows_of(m: int, n: int, k: int) -> Panels | None:
     vectors. Several rows of the weight at once share what they read of the left factor."""
     width = next((width for width in (64, 48, 32, 16) if n % width == 0), None)
     rows = -(-m // -(-m // _ROWS_AT_ONCE))
-    return None if width is None else Panels(m, width, k, rows, 1 if rows <= _ROWS_BY_ONE else 2)
+    parts = -(-m * k // _IN_HALF_OF_L1)
+    depth = -(-k // (parts * _MULTIPLE)) * _MULTIPLE
+    return None if width is None else Panels(m, width, depth, rows, 1 if rows <= _ROWS_BY_ONE else 2)
 
 
 def is_faster(m: int, n: int, k: int, across: bool) -> bool:
