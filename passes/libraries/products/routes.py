@@ -52,7 +52,7 @@ _LONGEST_SUM = 4096
 _MOST_WORK = 1 << 26
 _FLOATS = ("f32", "f64", "bf16", "f16")
 #: Products of these are summed in f32. The error of such a sum is far below the rounding of the result.
-_NARROW_FLOATS = ("bf16", "f16")
+NARROW_FLOATS = ("bf16", "f16")
 #: Element types that are packed in panels, as f32. For bf16, oneDNN reaches 0.87 of the peak of a CPU with bf16.
 _IN_PANELS = ("f32", "f16")
 #: The most kernels that are timed beside the library on a GPU, and the share of the first candidate's time that another
@@ -131,7 +131,7 @@ def _is_faster(op: ir.Operation, sizes: list[int], memory: MemoryOrder, measured
     matrices of f16, whether the library lacks f16 instructions."""
     *batch, m, k, n = sizes
     spelling = spelling_of(op.results[0])
-    if spelling in _NARROW_FLOATS and (1 in (m, n) or _by_few_rows(op, sizes, memory) is not None):
+    if spelling in NARROW_FLOATS and (1 in (m, n) or _by_few_rows(op, sizes, memory) is not None):
         return not batch and is_faster_by_a_vector(max(m, n), k)
     if spelling == "f16":
         return has_slow_f16()
@@ -167,7 +167,7 @@ def _by_a_vector(op: ir.Operation, sizes: list[int], memory: MemoryOrder) -> str
     for f64, where a sum of f32 in order would be long, and for matrices that are transposed in the caller's memory, for
     which fusion makes two kernels."""
     spelling = spelling_of(op.results[0])
-    if math.prod(sizes) == 0 or 1 not in sizes[-3:] or spelling not in ("f32", *_NARROW_FLOATS):
+    if math.prod(sizes) == 0 or 1 not in sizes[-3:] or spelling not in ("f32", *NARROW_FLOATS):
         return None
     *_, k, n = sizes
     left, right = list(op.operands)[-2:]
@@ -175,7 +175,7 @@ def _by_a_vector(op: ir.Operation, sizes: list[int], memory: MemoryOrder) -> str
         return None if _is_turned(left, memory) else ROWS
     if _is_turned(right, memory):
         return ROWS if maker(right, Permute) is not None else None
-    return COLUMNS if k <= _LONGEST_SUM or spelling in _NARROW_FLOATS else None
+    return COLUMNS if k <= _LONGEST_SUM or spelling in NARROW_FLOATS else None
 
 
 def _by_few_rows(op: ir.Operation, sizes: list[int], memory: MemoryOrder) -> str | None:
@@ -240,7 +240,7 @@ def _is_along_rows(op: ir.Operation, m: int, n: int, memory: MemoryOrder) -> boo
 def _is_ragged(op: ir.Operation, sizes: list[int], memory: MemoryOrder) -> bool:
     """Whether some matrix of a large product of narrow floats has rows that are no multiple of `_ALIGNED` bytes."""
     *_, m, k, n = sizes
-    if spelling_of(op.results[0]) not in _NARROW_FLOATS or min(m, n, k) == 1 or math.prod(sizes) < _RAGGED_WORK:
+    if spelling_of(op.results[0]) not in NARROW_FLOATS or min(m, n, k) == 1 or math.prod(sizes) < _RAGGED_WORK:
         return False
     factors = list(op.operands)[-2:]
     rows = [n, *(hint(shape_of(x)[memory.order(x)[-1]]) for x in factors)]
