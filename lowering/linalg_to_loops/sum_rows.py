@@ -19,7 +19,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from cuesta._mlir import arith, func, ir, linalg, memref, vector
@@ -30,18 +30,19 @@ from cuesta.dialects.kernel_module import body_ops, kernel_modules
 from cuesta.dialects.named_linalg import is_generic
 from cuesta.dialects.types import index_value, memref_shape
 from cuesta.dialects.upstream_fields import ITERATOR_TYPES, PARALLEL, REDUCTION
-from cuesta.lowering.linalg_to_loops.vector_loops import LANES, first_lanes, loop
+from cuesta.lowering.linalg_to_loops.added_across import AddedAcross
+from cuesta.lowering.linalg_to_loops.vector_loops import LANES, blocks, first_lanes, loop
 from cuesta.lowering.linalg_to_loops.views import kept_dims, starts_of
 from cuesta.passes.infra.registry import Pass, register_pass
 
 Value: TypeAlias = ir.Value
 
 #: The fewest bytes of a matrix that is read from memory, and the fewest elements of a row.
-_LARGE, _LONG = 1 << 16, 64
+_LARGE, _LONG = 1 << 16, 32
 #: The most sums of a generic, and the most vectors of sums in registers.
 _MOST_SUMS, _REGISTERS = 16, 16
-#: The most elements of an operand that is widened once for all rows.
-_MOST_COPIED = 1 << 16
+#: The most elements of an operand that is copied once for all rows, and of a group along a row.
+_MOST_COPIED, _MOST_LANES = 1 << 16, 256
 #: The most vectors of a step along a row.
 _VECTORS = 4
 #: Bytes between what is read and what is asked for, and those of a cache line.
@@ -62,7 +63,7 @@ class SumRows(Pass):
                         for op in [op for op in walk(function.operation) if is_generic(op)]:
                             row = Row.of(op)
                             if row is not None:
-                                row.widen(function.regions[0].blocks[0])
+                                row.copy_shared(function.regions[0].blocks[0])
                                 with ir.InsertionPoint(op), op.location:
                                     row.write()
                                 op.erase()
@@ -83,8 +84,8 @@ class Row:
     sums: list[int]
     #: the operands that come from memory
     streams: list[int]
-    #: the number of an operand → a copy of it in f32
-    wide: dict[int, Value] = field(default_factory=dict)
+    #: the number of an operand → a copy of it, contiguous and perhaps widened
+    copies: dict[int, Value] = field(default_factory=dict)
 
     @staticmethod
     def of(op: ir.Operation) -> Row | None:
@@ -97,35 +98,53 @@ class Row:
             return None
         sums = [d for d, kind in enumerate(kinds) if kind == PARALLEL]
         along = len(kinds) - 1
-        reduced = math.prod(n for n, kind in zip(sizes, kinds, strict=True) if kind == REDUCTION)
-        if sums != list(range(len(sums))) or math.prod(sizes[d] for d in sums) > _MOST_SUMS or reduced < _LONG:
+        if sums != list(range(len(sums))) or list(dims[-1]) != sums:
             return None
-        if list(dims[-1]) != sums or not all(_fits(x, d, along) for x, d in zip(op.operands, dims, strict=True)):
+        if not all(_fits(x, d, along) or _is_shared(x) for x, d in zip(op.operands, dims, strict=True)):
             return None
         inputs = list(zip(op.operands, dims, strict=True))[:-1]
-        streams = [i for i, (x, d) in enumerate(inputs) if along in d and not set(d) & set(sums) and _is_stream(x)]
-        return Row(op, sizes, dims, term, sums, streams) if streams else None
+        streams = [i for i, (x, d) in enumerate(inputs) if along in d and _fits(x, d, along) and _is_stream(x)]
+        row = Row(op, sizes, dims, term, sums, streams)
+        if any(set(dims[i]) & set(sums) for i in streams):
+            return row if row.has_groups else None
+        reduced = math.prod(sizes[len(sums) :])
+        return row if streams and math.prod(sizes[: len(sums)]) <= _MOST_SUMS and reduced >= _LONG else None
 
-    def widen(self, entry: ir.Block) -> None:
-        """Copies narrow operands that are the same for all tiles, at the beginning of the function: widened once."""
-        for i, x in enumerate(list(self.op.operands)[:-1]):
-            kind = ir.MemRefType(x.type)
+    @property
+    def has_groups(self) -> bool:
+        """Whether the sums are those of groups along a row, each of which fills vectors."""
+        if len(self.sums) != 1 or len(self.sizes) != 2 or self.sizes[1] % LANES or self.sizes[1] > _MOST_LANES:
+            return False
+        result = self.op.operands[-1]
+        whole = all(self.dims[i] == (0, 1) and _is_dense(self.op.operands[i], 1) for i in self.streams)
+        return bool(self.streams) and whole and memref_shape(result.type)[1] == (1,)
+
+    def copy_shared(self, entry: ir.Block) -> None:
+        """Copies operands that are the same for all tiles, at the beginning of the function, if they are narrow or not
+        contiguous: they are widened once."""
+        f32 = ir.F32Type.get()
+        for i, (x, dims) in enumerate(zip(self.op.operands, self.dims, strict=True)):
             uses = list(self.op.regions[0].blocks[0].arguments[i].uses)
-            if x.owner != entry or kind.rank == 0 or math.prod(kind.shape) > _MOST_COPIED or len(uses) != 1:
+            widens = len(uses) == 1 and uses[0].owner.name == arith.ExtFOp.OPERATION_NAME
+            widens = widens and uses[0].owner.results[0].type == f32
+            if i == len(self.dims) - 1 or not _is_shared(x) or not (widens or not _fits(x, dims, len(self.sizes) - 1)):
                 continue
-            if uses[0].owner.name != arith.ExtFOp.OPERATION_NAME or uses[0].owner.results[0].type != ir.F32Type.get():
-                continue
+            kind = ir.MemRefType(x.type)
+            element = f32 if widens else kind.element_type
             with ir.InsertionPoint.at_block_begin(entry), self.op.location:
-                copy = memref.AllocaOp(ir.MemRefType.get(kind.shape, ir.F32Type.get()), [], [], alignment=64).result
+                copy = memref.AllocaOp(ir.MemRefType.get(kind.shape, element), [], [], alignment=64).result
                 maps = ir.ArrayAttr.get([projection(kind.rank, range(kind.rank))] * 2)
                 made = linalg.GenericOp([], [x], [copy], maps, ITERATOR_TYPES.write([PARALLEL] * kind.rank))
-                block = made.regions[0].blocks.append(kind.element_type, ir.F32Type.get())
+                block = made.regions[0].blocks.append(kind.element_type, element)
                 with ir.InsertionPoint(block):
-                    linalg.YieldOp([arith.extf(ir.F32Type.get(), block.arguments[0])])
-            self.wide[i] = copy
+                    linalg.YieldOp([arith.extf(f32, block.arguments[0]) if widens else block.arguments[0]])
+            self.copies[i] = copy
 
     def write(self) -> None:
         """Writes the loops at the current insertion point."""
+        if self.has_groups:
+            self._write_groups()
+            return
         *outer, length = self.sizes[len(self.sums) :]
         places = list(itertools.product(*(range(self.sizes[d]) for d in self.sums)))
         width = max(1, min(_VECTORS, _REGISTERS // len(places), length // LANES))
@@ -165,6 +184,33 @@ class Row:
             added = vector.reduction(f32, kind, total, fastmath=arith.FastMathFlags.reassoc)
             result = self.op.operands[-1]
             memref.store(arith.addf(memref.load(result, at), added), result, at)
+
+    def _write_groups(self) -> None:
+        """Writes the sums of groups, 16 at a time: they are added up across vectors together."""
+        count, length = self.sizes
+        row = replace(self, sums=[])
+
+        def sixteen(first: Value, groups: int) -> None:
+            size = groups * length
+            row._ask([first], index_value(0), range(0, size, size))
+            across = AddedAcross()
+            for i in range(LANES):
+                total = _splat(0.0)
+                if i < groups:
+                    group = arith.addi(first, index_value(i)) if i else first
+                    for k in range(0, length, LANES):
+                        total = _Terms(row, [group], index_value(k), None).added_to(total, ())
+                across.take(total)
+            result, sums = self.op.operands[-1], across.sums()
+            if groups == LANES:
+                before = vector.load(sums.type, result, [first])
+                vector.store(arith.addf(before, sums), result, [first])
+                return
+            mask = first_lanes(groups)
+            before = vector.maskedload(sums.type, result, [first], mask, _splat(0.0))
+            vector.maskedstore(result, [first], mask, arith.addf(before, sums))
+
+        blocks(count, LANES, lambda first, groups, _: sixteen(first, groups))
 
     def _add(
         self,
@@ -252,13 +298,13 @@ class _Terms:
         row = self.row
         if isinstance(x.owner, ir.Block):
             number = ir.BlockArgument(x).arg_number
-            return self._load(number, place, row.op.operands[number])
+            return self._load(number, place, row.copies.get(number, row.op.operands[number]))
         if not _is_inside(x, row.op):
             return x
         if len(x.owner.operands) == 1 and isinstance((y := x.owner.operands[0]).owner, ir.Block):
-            number = ir.BlockArgument(y).arg_number
-            if number in row.wide:
-                return self._load(number, place, row.wide[number])
+            copy = row.copies.get(number := ir.BlockArgument(y).arg_number)
+            if copy is not None and ir.MemRefType(copy.type).element_type == x.type:
+                return self._load(number, place, copy)
         operands = [self.value(y, place) for y in x.owner.operands]
         if not any(isinstance(y.type, ir.VectorType) for y in operands):
             return repeat_op(x.owner, operands, x.type).results[0]
@@ -335,6 +381,18 @@ def _is_stream(x: Value) -> bool:
         return False
     bits = source.element_type.width
     return math.prod(source.shape) * bits >= 8 * _LARGE and moving[-1] not in kept_dims(view)
+
+
+def _is_shared(x: Value) -> bool:
+    """Whether an operand is the same for all tiles, and small."""
+    kind = ir.MemRefType(x.type)
+    return isinstance(x.owner, ir.Block) and 0 < kind.rank and math.prod(kind.shape) <= _MOST_COPIED
+
+
+def _is_dense(x: Value, dims: int) -> bool:
+    """Whether the last dims of an operand, after the first, follow one another without gaps."""
+    shape, strides = memref_shape(x.type)
+    return strides[-1] == 1 and all(strides[-i - 1] == shape[-i] * strides[-i] for i in range(1, dims + 1))
 
 
 def _is_inside(x: Value, op: ir.Operation) -> bool:
