@@ -26,11 +26,13 @@ from cuesta.lowering.attention_to_loops.masks import any_of, is_seen, to_add
 from cuesta.lowering.attention_to_loops.panel import Attention, four_sizes
 from cuesta.lowering.attention_to_loops.vectors import Mask, larger, plus, scratch, splat, spread
 from cuesta.lowering.linalg_to_loops.added_across import AddedAcross
-from cuesta.lowering.linalg_to_loops.vector_loops import Extent, blocks, loop, value_of, where
+from cuesta.lowering.linalg_to_loops.vector_loops import Extent, blocks, loop, value_of, vector_type, where
 from cuesta.sizes import Number
 
 Value: TypeAlias = ir.Value
 
+#: Rows whose weights are computed at once.
+_ROWS = 4
 #: The most sums in registers, and the most multiplications that are written out for 16 keys.
 _SUMS, _WRITTEN = 16, 512
 #: Bytes of a cache line.
@@ -235,14 +237,14 @@ class _Head:
     # -- a block of keys --------------------------------------------------------------------------
     def _block(self, first: Value, count: Extent) -> None:
         op = self.op
-        most = max(1, min(_SUMS // 4, _WRITTEN // _whole(op.depth)))
+        most = 1
         loop(
             0,
             count,
             LANES,
             lambda n: blocks(op.rows, most, lambda m, rows, _: self._scores(first, count, n, m, rows)),
         )
-        loop(0, op.rows, 1, lambda m: self._weigh(m, count))
+        blocks(op.rows, _ROWS, lambda m, rows, _: self._weigh([plus(m, r) for r in range(rows)], count))
         for start in range(0, op.width, _SUMS * LANES):
             parts = [(d, lanes) for d, lanes in _vectors(op.width)[start // LANES : start // LANES + _SUMS]]
             blocks(op.rows, max(1, _SUMS // len(parts)), lambda m, rows, _, p=parts: self._add(first, count, m, rows, p))
@@ -288,25 +290,35 @@ class _Head:
         for d in range(0, four_sizes(buffer)[3], _LINE * 8 // kind.width):
             memref.prefetch(buffer, [self.batch, self.head, ahead, index_value(d)], False, 3, True)
 
-    def _weigh(self, row: Value, count: Extent) -> None:
-        """Turns the scores of a row into weights, and updates its maximum and its sum."""
+    def _weigh(self, rows: Sequence[Value], count: Extent) -> None:
+        """Turns the scores of some rows into weights, and updates their maxima and sums. Several rows at once hide how
+        long a maximum and an exponential take."""
         op, zero = self.op, index_value(0)
-        before, total = (Mask().load(x, [row, zero]) for x in (op.peaks, op.sums))
-        (best,) = loop(0, count, LANES, lambda n, x: [larger(Mask().load(op.scores, [row, n]), x)], [before])
-        peak = _across(best, vector.CombiningKind.MAXNUMF)
+
+        def largest(n: Value, *found: Value) -> list[Value]:
+            return [larger(Mask().load(op.scores, [row, n]), x) for row, x in zip(rows, found, strict=True)]
+
+        before = [Mask().load(op.peaks, [row, zero]) for row in rows]
+        peaks = [_largest_of(x) for x in loop(0, count, LANES, largest, before)]
         # A row that has seen no key yet has the maximum -inf, and -inf - -inf is NaN.
-        base = arith.select(arith.cmpf(arith.CmpFPredicate.OEQ, peak, splat(-numbers.inf)), splat(0.0), peak)
+        lowest = splat(-numbers.inf)
+        bases = [arith.select(arith.cmpf(arith.CmpFPredicate.OEQ, x, lowest), splat(0.0), x) for x in peaks]
 
-        def weigh(n: Value, so_far: Value) -> list[Value]:
-            x = math.exp(arith.subf(Mask().load(op.scores, [row, n]), base))
-            Mask().store(x, op.scores, [row, n])
-            return [arith.addf(so_far, x)]
+        def weigh(n: Value, *so_far: Value) -> list[Value]:
+            found = [
+                math.exp(arith.subf(Mask().load(op.scores, [row, n]), base))
+                for row, base in zip(rows, bases, strict=True)
+            ]
+            for row, x in zip(rows, found, strict=True):
+                Mask().store(x, op.scores, [row, n])
+            return [arith.addf(x, y) for x, y in zip(so_far, found, strict=True)]
 
-        (added,) = loop(0, count, LANES, weigh, [splat(0.0)])
-        share = math.exp(arith.subf(before, base))
-        Mask().store(vector.fma(total, share, _across(added, vector.CombiningKind.ADD)), op.sums, [row, zero])
-        Mask().store(peak, op.peaks, [row, zero])
-        Mask().store(share, op.shares, [row, zero])
+        added = loop(0, count, LANES, weigh, [splat(0.0)] * len(rows))
+        for row, old, peak, base, x in zip(rows, before, peaks, bases, added, strict=True):
+            share = math.exp(arith.subf(old, base))
+            total = vector.fma(Mask().load(op.sums, [row, zero]), share, _sum_of(x))
+            for buffer, value in ((op.sums, total), (op.peaks, peak), (op.shares, share)):
+                Mask().store(value, buffer, [row, zero])
 
     def _add(self, first: Value, count: Extent, m: Value, rows: int, parts: Sequence[tuple[Value, Mask]]) -> None:
         """Adds the weighted values of a block to the totals of `rows` rows from m on, for some vectors of a row of
@@ -350,6 +362,24 @@ def _wide(lanes: Mask, buffer: Value, at: Sequence[Value]) -> Value:
     return x if element == f32 else arith.extf(ir.VectorType.get([LANES], f32), x)
 
 
-def _across(x: Value, kind: vector.CombiningKind) -> Value:
-    """A vector in each of whose lanes is the combination of all lanes of x."""
-    return spread(vector.reduction(ir.F32Type.get(), kind, x, fastmath=arith.FastMathFlags.reassoc))
+def _sum_of(x: Value) -> Value:
+    """A vector in each of whose lanes is the sum of all lanes of x."""
+    return spread(vector.reduction(ir.F32Type.get(), vector.CombiningKind.ADD, x, fastmath=arith.FastMathFlags.reassoc))
+
+
+def _largest_of(x: Value) -> Value:
+    """A vector in each of whose lanes is the largest lane of x, or NaN. Integers in the order of floats are compared:
+    of floats LLVM compares one after the other, for the sake of NaN."""
+    word = ir.IntegerType.get_signless(32)
+    words = ir.VectorType.get([LANES], word)
+
+    def number(of: int) -> Value:
+        value = ir.DenseElementsAttr.get_splat(words, ir.IntegerAttr.get(word, of))
+        return arith.ConstantOp(words, value).result
+
+    def ordered(bits: Value) -> Value:
+        sign = arith.shrsi(bits, number(31))
+        return arith.xori(bits, arith.andi(sign, number(0x7FFFFFFF)))
+
+    found = vector.reduction(word, vector.CombiningKind.MAXSI, ordered(arith.bitcast(words, x)))
+    return arith.bitcast(vector_type(), ordered(spread(found)))
