@@ -195,11 +195,10 @@ class Row:
             row._ask([first], index_value(0), range(0, size, size))
             across = AddedAcross()
             for i in range(LANES):
-                total = _splat(0.0)
-                if i < groups:
-                    group = arith.addi(first, index_value(i)) if i else first
-                    for k in range(0, length, LANES):
-                        total = _Terms(row, [group], index_value(k), None).added_to(total, ())
+                total = None if i < groups else _splat(0.0)
+                group = arith.addi(first, index_value(i)) if i else first
+                for k in range(0, length if i < groups else 0, LANES):
+                    total = _Terms(row, [group], index_value(k), None).added_to(total, ())
                 across.take(total)
             result, sums = self.op.operands[-1], across.sums()
             if groups == LANES:
@@ -267,17 +266,27 @@ class _Terms:
     #: (value of the body, the sum where it depends on the sum) → the number or vector
     found: dict[tuple[Value, tuple[int, ...]], Value] = field(default_factory=dict)
 
-    def added_to(self, total: Value, place: tuple[int, ...]) -> Value:
-        """A vector of sums with the terms of one sum added."""
-        row = self.row
-        product = maker(row.term, arith.MulFOp)
-        if self.lanes is None and product is not None:
-            a, b = (self._wide(self.value(x, place)) for x in product.operands)
-            return vector.fma(a, b, total)
-        term = self._wide(self.value(row.term, place))
-        if self.lanes is not None:
-            term = arith.select(first_lanes(self.lanes), term, _splat(0.0))
-        return arith.addf(total, term)
+    def added_to(self, total: Value | None, place: tuple[int, ...]) -> Value:
+        """A vector of sums, or None for zeros, with the terms of one sum added."""
+        if self.lanes is None:
+            return self._with(total, self.row.term, place)
+        term = arith.select(first_lanes(self.lanes), self._wide(self.value(self.row.term, place)), _splat(0.0))
+        return term if total is None else arith.addf(total, term)
+
+    def _with(self, total: Value | None, term: Value, place: tuple[int, ...]) -> Value:
+        """A vector of sums with a term added: the products of a sum one by one, each by one instruction."""
+        both = maker(term, arith.AddFOp)
+        if both is not None and _is_inside(term, self.row.op) and sum(1 for _ in term.uses) == 1:
+            for x in both.operands:
+                total = self._with(total, x, place)
+            assert total is not None
+            return total
+        product = maker(term, arith.MulFOp)
+        if product is None or total is None or not _is_inside(term, self.row.op):
+            value = self._wide(self.value(term, place))
+            return value if total is None else arith.addf(total, value)
+        x, y = (self._wide(self.value(x, place)) for x in product.operands)
+        return vector.fma(x, y, total)
 
     def value(self, x: Value, place: tuple[int, ...]) -> Value:
         """A value of the body: a vector if it runs along the row, else a number."""
