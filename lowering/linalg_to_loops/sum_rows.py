@@ -16,10 +16,11 @@ rows of a left factor) share what they read of it.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from cuesta._mlir import arith, func, ir, linalg, memref, vector
@@ -30,8 +31,7 @@ from cuesta.dialects.kernel_module import body_ops, kernel_modules
 from cuesta.dialects.named_linalg import is_generic
 from cuesta.dialects.types import index_value, memref_shape
 from cuesta.dialects.upstream_fields import ITERATOR_TYPES, PARALLEL, REDUCTION
-from cuesta.lowering.linalg_to_loops.added_across import AddedAcross
-from cuesta.lowering.linalg_to_loops.vector_loops import LANES, blocks, first_lanes, loop
+from cuesta.lowering.linalg_to_loops.vector_loops import LANES, first_lanes, loop
 from cuesta.lowering.linalg_to_loops.views import kept_dims, starts_of
 from cuesta.passes.infra.registry import Pass, register_pass
 
@@ -63,7 +63,7 @@ class SumRows(Pass):
                         for op in [op for op in walk(function.operation) if is_generic(op)]:
                             row = Row.of(op)
                             if row is not None:
-                                row.copy_shared(function.regions[0].blocks[0])
+                                row.copy_operands(function.regions[0].blocks[0])
                                 with ir.InsertionPoint(op), op.location:
                                     row.write()
                                 op.erase()
@@ -106,33 +106,35 @@ class Row:
         streams = [i for i, (x, d) in enumerate(inputs) if along in d and _fits(x, d, along) and _is_stream(x)]
         row = Row(op, sizes, dims, term, sums, streams)
         if any(set(dims[i]) & set(sums) for i in streams):
-            return row if row.has_groups else None
+            return None
         reduced = math.prod(sizes[len(sums) :])
         return row if streams and math.prod(sizes[: len(sums)]) <= _MOST_SUMS and reduced >= _LONG else None
 
     @property
     def has_groups(self) -> bool:
-        """Whether the sums are those of groups along a row, each of which fills vectors."""
-        if len(self.sums) != 1 or len(self.sizes) != 2 or self.sizes[1] % LANES or self.sizes[1] > _MOST_LANES:
+        """Whether a row consists of groups that fill vectors, such as those of a quantised weight."""
+        if self.sums or len(self.sizes) != 2 or self.sizes[1] % LANES or self.sizes[1] > _MOST_LANES:
             return False
-        result = self.op.operands[-1]
-        whole = all(self.dims[i] == (0, 1) and _is_dense(self.op.operands[i], 1) for i in self.streams)
-        return bool(self.streams) and whole and memref_shape(result.type)[1] == (1,)
+        streams = [i for i in self.streams if 1 in self.dims[i]]
+        return all(self.dims[i] == (0, 1) and _is_dense(self.op.operands[i], 1) for i in streams)
 
-    def copy_shared(self, entry: ir.Block) -> None:
+    def copy_operands(self, entry: ir.Block) -> None:
         """Copies operands that are the same for all tiles, at the beginning of the function, if they are narrow or not
-        contiguous: they are widened once."""
-        f32 = ir.F32Type.get()
-        for i, (x, dims) in enumerate(zip(self.op.operands, self.dims, strict=True)):
+        contiguous: they are widened once. Narrow numbers of groups are widened before each row."""
+        f32, along = ir.F32Type.get(), len(self.sizes) - 1
+        for i, (x, dims) in enumerate(list(zip(self.op.operands, self.dims, strict=True))[:-1]):
             uses = list(self.op.regions[0].blocks[0].arguments[i].uses)
             widens = len(uses) == 1 and uses[0].owner.name == arith.ExtFOp.OPERATION_NAME
             widens = widens and uses[0].owner.results[0].type == f32
-            if i == len(self.dims) - 1 or not _is_shared(x) or not (widens or not _fits(x, dims, len(self.sizes) - 1)):
+            is_of_groups = widens and self.has_groups and dims == (0,) and not _is_shared(x)
+            if not is_of_groups and not (_is_shared(x) and (widens or not _fits(x, dims, along))):
                 continue
             kind = ir.MemRefType(x.type)
             element = f32 if widens else kind.element_type
             with ir.InsertionPoint.at_block_begin(entry), self.op.location:
                 copy = memref.AllocaOp(ir.MemRefType.get(kind.shape, element), [], [], alignment=64).result
+            where = ir.InsertionPoint(self.op) if is_of_groups else ir.InsertionPoint.after(copy.owner)
+            with where, self.op.location:
                 maps = ir.ArrayAttr.get([projection(kind.rank, range(kind.rank))] * 2)
                 made = linalg.GenericOp([], [x], [copy], maps, ITERATOR_TYPES.write([PARALLEL] * kind.rank))
                 block = made.regions[0].blocks.append(kind.element_type, element)
@@ -176,40 +178,53 @@ class Row:
         zero = _splat(0.0)
         found = around(outer, [], [zero] * (width * len(places)))
         for s, place in enumerate(places):
-            total = found[s]
-            for u in range(1, width):
-                total = arith.addf(total, found[u * len(places) + s])
-            at = [index_value(i) for i in place]
-            f32, kind = ir.F32Type.get(), vector.CombiningKind.ADD
-            added = vector.reduction(f32, kind, total, fastmath=arith.FastMathFlags.reassoc)
-            result = self.op.operands[-1]
-            memref.store(arith.addf(memref.load(result, at), added), result, at)
+            total = functools.reduce(arith.addf, found[s :: len(places)])
+            self._add_up(total, [index_value(i) for i in place])
 
     def _write_groups(self) -> None:
-        """Writes the sums of groups, 16 at a time: they are added up across vectors together."""
+        """Writes the sum over groups, some at a time. What a group's terms have in common, such as its scale, its sum is
+        multiplied by."""
         count, length = self.sizes
-        row = replace(self, sums=[])
+        term, factor = self.term, None
+        product = maker(term, arith.MulFOp)
+        if product is not None:
+            for x, y in (list(product.operands), list(product.operands)[::-1]):
+                if _is_inside(term, self.op) and self._runs(x) and not self._runs(y):
+                    term, factor = x, y
 
-        def sixteen(first: Value, groups: int) -> None:
-            size = groups * length
-            row._ask([first], index_value(0), range(0, size, size))
-            across = AddedAcross()
-            for i in range(LANES):
-                total = None if i < groups else _splat(0.0)
-                group = arith.addi(first, index_value(i)) if i else first
-                for k in range(0, length if i < groups else 0, LANES):
-                    total = _Terms(row, [group], index_value(k), None).added_to(total, ())
-                across.take(total)
-            result, sums = self.op.operands[-1], across.sums()
-            if groups == LANES:
-                before = vector.load(sums.type, result, [first])
-                vector.store(arith.addf(before, sums), result, [first])
-                return
-            mask = first_lanes(groups)
-            before = vector.maskedload(sums.type, result, [first], mask, _splat(0.0))
-            vector.maskedstore(result, [first], mask, arith.addf(before, sums))
+        def add(group: Value, total: Value) -> Value:
+            part = total if factor is None else None
+            for k in range(0, length, LANES):
+                terms = _Terms(self, [group], index_value(k), None)
+                part = terms.with_term(part, term, ())
+            assert part is not None
+            return part if factor is None else vector.fma(part, terms.vector_of(factor, ()), total)
 
-        blocks(count, LANES, lambda first, groups, _: sixteen(first, groups))
+        width = min(_VECTORS, count)
+        size = width * length
+
+        def some(first: Value, *sums: Value) -> list[Value]:
+            self._ask([first], index_value(0), range(0, size, size))
+            return [add(arith.addi(first, index_value(i)) if i else first, x) for i, x in enumerate(sums)]
+
+        whole = count // width * width
+        sums = loop(0, whole, width, some, [_splat(0.0)] * width)
+        for group in range(whole, count):
+            sums[group - whole] = add(index_value(group), sums[group - whole])
+        self._add_up(functools.reduce(arith.addf, sums), [])
+
+    def _runs(self, x: Value) -> bool:
+        """Whether a value of the body is different along a group."""
+        if isinstance(x.owner, ir.Block):
+            return len(self.sizes) - 1 in self.dims[ir.BlockArgument(x).arg_number]
+        return _is_inside(x, self.op) and any(self._runs(y) for y in x.owner.operands)
+
+    def _add_up(self, total: Value, at: Sequence[Value]) -> None:
+        """Adds the lanes of a vector to a sum."""
+        f32, kind = ir.F32Type.get(), vector.CombiningKind.ADD
+        added = vector.reduction(f32, kind, total, fastmath=arith.FastMathFlags.reassoc)
+        result = self.op.operands[-1]
+        memref.store(arith.addf(memref.load(result, at), added), result, at)
 
     def _add(
         self,
@@ -269,24 +284,28 @@ class _Terms:
     def added_to(self, total: Value | None, place: tuple[int, ...]) -> Value:
         """A vector of sums, or None for zeros, with the terms of one sum added."""
         if self.lanes is None:
-            return self._with(total, self.row.term, place)
-        term = arith.select(first_lanes(self.lanes), self._wide(self.value(self.row.term, place)), _splat(0.0))
+            return self.with_term(total, self.row.term, place)
+        term = arith.select(first_lanes(self.lanes), self.vector_of(self.row.term, place), _splat(0.0))
         return term if total is None else arith.addf(total, term)
 
-    def _with(self, total: Value | None, term: Value, place: tuple[int, ...]) -> Value:
+    def with_term(self, total: Value | None, term: Value, place: tuple[int, ...]) -> Value:
         """A vector of sums with a term added: the products of a sum one by one, each by one instruction."""
         both = maker(term, arith.AddFOp)
         if both is not None and _is_inside(term, self.row.op) and sum(1 for _ in term.uses) == 1:
             for x in both.operands:
-                total = self._with(total, x, place)
+                total = self.with_term(total, x, place)
             assert total is not None
             return total
         product = maker(term, arith.MulFOp)
         if product is None or total is None or not _is_inside(term, self.row.op):
-            value = self._wide(self.value(term, place))
+            value = self.vector_of(term, place)
             return value if total is None else arith.addf(total, value)
-        x, y = (self._wide(self.value(x, place)) for x in product.operands)
+        x, y = (self.vector_of(x, place) for x in product.operands)
         return vector.fma(x, y, total)
+
+    def vector_of(self, x: Value, place: tuple[int, ...]) -> Value:
+        """A value of the body as a vector."""
+        return self._wide(self.value(x, place))
 
     def value(self, x: Value, place: tuple[int, ...]) -> Value:
         """A value of the body: a vector if it runs along the row, else a number."""

@@ -90,13 +90,18 @@ class Quantised:
                 values = _B.pointwise("sub", values, _B.reshape(zero, [*shape_of(zero), 1] if shape_of(zero) else []))
             term = _B.pointwise("mul", _B.reshape(own, [1, *ones, *along, length]), values)
             total = term if total is None else _B.pointwise("add", total, term)
-        sums = _B.reduce("sum", total, [len(shape_of(total)) - 1])
+        scale = None if self.scale is None else self._of_columns(self.scale, columns)
+        last = len(ones) + 1
+        if along and scale is not None:
+            total = _B.pointwise("mul", total, _B.reshape(scale, [*shape_of(scale), 1] if shape_of(scale) else []))
+        sums = _B.reduce("sum", total, [last, last + 1] if along else [last])
         if zero is not None and is_narrow:
-            of_x = _B.reduce("sum", _B.reshape(wide, [1, *ones, *along, length * count]), [1 + len(ones) + len(along)])
-            sums = _B.pointwise("sub", sums, _B.pointwise("mul", zero, of_x))
-        if self.scale is not None:
-            sums = _B.pointwise("mul", sums, self._of_columns(self.scale, columns))
-        return _B.reduce("sum", sums, [len(shape_of(sums)) - 1]) if along else sums
+            if along and scale is not None:
+                zero = _B.pointwise("mul", zero, scale)
+            of_x = _B.reduce("sum", _B.reshape(wide, [1, *ones, *along, length * count]), [last + len(along)])
+            offset = _B.pointwise("mul", zero, of_x)
+            sums = _B.pointwise("sub", sums, _B.reduce("sum", offset, [last]) if along else offset)
+        return sums if along or scale is None else _B.pointwise("mul", sums, scale)
 
     def _of_columns(self, x: Value, columns: Sequence[Number]) -> Value:
         """A scale or zero [1, *columns, groups] in f32, without the last dim if there is one group."""
