@@ -19,10 +19,10 @@ import functools
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from cuesta._mlir import arith, func, ir, linalg, memref, scf, vector
+from cuesta._mlir import arith, func, ir, linalg, memref, vector
 from cuesta.dialects import maker, walk
 from cuesta.dialects.affine_maps import operand_dims
-from cuesta.dialects.kernel_module import LOOP_ANNOTATION, body_ops, kernel_modules
+from cuesta.dialects.kernel_module import body_ops, kernel_modules
 from cuesta.dialects.named_linalg import is_generic
 from cuesta.dialects.product import Panels, panels_of
 from cuesta.dialects.types import index_value
@@ -33,6 +33,7 @@ from cuesta.lowering.linalg_to_loops.vector_loops import (
     LANES,
     Extent,
     blocks,
+    keep_whole,
     loop,
     value_of,
     vector_type,
@@ -184,7 +185,7 @@ class _Product:
 
         whole = whole_blocks(self.depth, step)
         made = loop(0, whole, step, vectors, [zeros()] * (unrolled * count))
-        _keep_whole(made)
+        keep_whole(made)
 
         def rest(k: Value, *totals: Value) -> list[Value]:
             return vectors(k, *totals, mask=self._first(k), most=1)
@@ -298,14 +299,6 @@ def _is_plain(op: ir.Operation) -> bool:
 
 def _element(matrix: Matrix) -> ir.Type:
     return ir.MemRefType(matrix.buffer.type).element_type
-
-
-def _keep_whole(results: list[Value]) -> None:
-    """Keeps LLVM from unrolling a loop: it would ask for several cache lines at once."""
-    if isinstance(results[0].owner.opview, scf.ForOp):
-        results[0].owner.attributes[LOOP_ANNOTATION] = ir.Attribute.parse(
-            "#llvm.loop_annotation<unroll = <disable = true>>"
-        )
 
 
 def _scratch(sizes: list[int], element: ir.Type | None = None) -> Value:
