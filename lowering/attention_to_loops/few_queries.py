@@ -33,8 +33,8 @@ Value: TypeAlias = ir.Value
 
 #: Rows whose weights are computed at once.
 _ROWS = 4
-#: The most sums in registers, and the most multiplications that are written out for 16 keys.
-_SUMS, _WRITTEN = 16, 512
+#: The most sums in registers.
+_SUMS = 16
 #: Bytes of a cache line.
 _LINE = 64
 
@@ -237,42 +237,38 @@ class _Head:
     # -- a block of keys --------------------------------------------------------------------------
     def _block(self, first: Value, count: Extent) -> None:
         op = self.op
-        most = 1
-        loop(
-            0,
-            count,
-            LANES,
-            lambda n: blocks(op.rows, most, lambda m, rows, _: self._scores(first, count, n, m, rows)),
-        )
+
+        def sixteen(n: Value) -> None:
+            start = arith.addi(first, n)
+            keys = [self._there(plus(start, i)) for i in range(LANES)]
+            for key in keys:
+                self._ask(op.k, key)
+            loop(0, op.rows, 1, lambda m: self._scores(keys, count, n, m))
+
+        loop(0, count, LANES, sixteen)
         blocks(op.rows, _ROWS, lambda m, rows, _: self._weigh([plus(m, r) for r in range(rows)], count))
         for start in range(0, op.width, _SUMS * LANES):
             parts = [(d, lanes) for d, lanes in _vectors(op.width)[start // LANES : start // LANES + _SUMS]]
             blocks(op.rows, max(1, _SUMS // len(parts)), lambda m, rows, _, p=parts: self._add(first, count, m, rows, p))
 
-    def _scores(self, first: Value, count: Extent, n: Value, m: Value, rows: int) -> None:
-        """The scores of 16 keys and `rows` rows from m on."""
-        op = self.op
-        found = [AddedAcross() for _ in range(rows)]
-        start = arith.addi(first, n)
-        for i in range(LANES):
-            key = self._there(plus(start, i))
-            self._ask(op.k, key)
-            vectors = [_wide(lanes, op.k, [self.batch, self.head, key, d]) for d, lanes in _vectors(op.depth)]
-            for r, sums in enumerate(found):
-                row = plus(m, r)
-                total: Value | None = None
-                for (d, _), x in zip(_vectors(op.depth), vectors, strict=True):
-                    y = Mask().load(op.queries_memory, [row, d])
-                    total = arith.mulf(x, y) if total is None else vector.fma(x, y, total)
-                sums.take(total)
-        for r, sums in enumerate(found):
-            row, scores = plus(m, r), sums.sums()
-            if op.added is not None:
-                scores = arith.addf(scores, Mask().load(op.added, [self._mask_of(row), n]))
-            if not op.fills_vectors:
-                there = Mask.up_to(arith.subi(value_of(count), n)).lanes
-                scores = arith.select(there, scores, splat(-numbers.inf))
-            Mask().store(scores, op.scores, [row, n])
+    def _scores(self, keys: Sequence[Value], count: Extent, n: Value, row: Value) -> None:
+        """The scores of a row and 16 keys, from the n-th of the block on."""
+        op, sums = self.op, AddedAcross()
+        queries = [Mask().load(op.queries_memory, [row, d]) for d, _ in _vectors(op.depth)]
+        for key in keys:
+            total: Value | None = None
+            for (d, lanes), x in zip(_vectors(op.depth), queries, strict=True):
+                y = _wide(lanes, op.k, [self.batch, self.head, key, d])
+                total = arith.mulf(x, y) if total is None else vector.fma(x, y, total)
+            assert total is not None
+            sums.take(total)
+        scores = sums.sums()
+        if op.added is not None:
+            scores = arith.addf(scores, Mask().load(op.added, [self._mask_of(row), n]))
+        if not op.fills_vectors:
+            there = Mask.up_to(arith.subi(value_of(count), n)).lanes
+            scores = arith.select(there, scores, splat(-numbers.inf))
+        Mask().store(scores, op.scores, [row, n])
 
     def _there(self, key: Value) -> Value:
         """A key, or the last one for a place behind it."""

@@ -8,13 +8,12 @@ parallel and others are not (sums down columns), a tile is a strip of the fastes
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cuesta._mlir import func, ir
 from cuesta.dialects import product
 from cuesta.dialects.kernel_fields import AFTER_TILES, CLASSES, TILE
-from cuesta.dialects.kernel_module import operand_classes
 from cuesta.dialects.named_linalg import is_generic
 from cuesta.dialects.upstream_fields import ITERATOR_TYPES, REDUCTION
 from cuesta.errors import VerifyError
@@ -49,9 +48,6 @@ _SHORT = 1024
 #: A tile takes several neighbouring runs of contiguous elements to reduce if a run has at most `_BESIDE` elements, and
 #: if at least about `_FEWEST_TILES` tiles are left.
 _BESIDE, _FEWEST_TILES = 32, 64
-
-#: A class of at most so many points is not cut where rows of a tensor of so many elements or more are read for each.
-_FEW, _LARGE = 16, 1 << 16
 
 #: Side, in elements, of a square that is transposed in registers.
 _SQUARE = 16
@@ -197,8 +193,6 @@ def tiles_of(
     limits = _limits(function)
     reduces = any(REDUCTION in ITERATOR_TYPES.of(g) for g in tiled_generics(function))
     usual = tile_sizes(sizes, parallel, tensors, limits, rows, reduces, reaches)
-    if reduces:
-        usual |= _few_rows(function, sizes, usual)
     if (
         not measuring()
         or work < _LITTLE_WORK
@@ -225,21 +219,6 @@ def _limits(function: func.FuncOp) -> Limits:
     counts = [math.prod(kind.shape) for kind in kinds if kind.has_static_shape]
     streams = sum(4 * n >= max(counts) for n in counts)
     return Limits(run=_IN_L1[min(streams, len(_IN_L1) - 1)])
-
-
-def _few_rows(function: func.FuncOp, sizes: Sequence[Number], tiles: Mapping[int, int]) -> dict[int, int]:
-    """The whole of a small class that the largest argument lacks, if tiles are single points: a tile then reads a row of
-    this argument once for all sums with it, as when a few rows are multiplied by a large weight."""
-    read = {v: c for g in tiled_generics(function) for v, c in zip(g.operands, operand_classes(g), strict=True)}
-    arguments = [c for v, c in read.items() if isinstance(v.owner, ir.Block)]
-    if any(isinstance(sizes[c], Size) for classes in arguments for c in classes) or set(tiles.values()) != {1}:
-        return {}
-    most = max(arguments, key=lambda classes: math.prod(hint(sizes[c]) for c in classes))
-    lacking = [c for c in tiles if c not in most]
-    if len(lacking) != 1 or not set(tiles) & set(most) or math.prod(hint(sizes[c]) for c in most) < _LARGE:
-        return {}
-    size = hint(sizes[lacking[0]])
-    return {lacking[0]: size} if size <= _FEW else {}
 
 
 def _repeats(function: func.FuncOp, parallel: set[int]) -> bool:
