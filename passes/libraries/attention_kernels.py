@@ -35,6 +35,8 @@ _FEWEST_QUERIES = 8
 _MOST_ROWS = 64
 #: The most elements of a head that kernels of few queries take, as their loops are written out along a head.
 _MOST_DEPTH = 256
+#: The fewest elements of keys with which kernels of few queries are faster wherever vectors are wide.
+_MANY = 1 << 14
 #: Keys of a block of few queries, for heads of up to so many elements, and for others.
 _BLOCK, _SHORT_HEAD, _SHORT_BLOCK = 128, 64, 64
 #: The most vectors of queries in a panel.
@@ -57,7 +59,7 @@ def mark_attention(module: ir.Module, option: str, target: Target) -> None:
             if op.name not in _FIRST or AnyAttention.tile.is_on(op):
                 continue
             if _are_few(op):
-                if option == "kernel" or has_wide_vectors():
+                if option == "kernel" or (has_wide_vectors() and _has_many_keys(op)):
                     AnyAttention.tile.put(op, str(_block_of(op)))
             elif (refused := refusal(op)) is not None:
                 AnyAttention.reason.put(op, f"attention of {refused} runs in the library")
@@ -94,6 +96,11 @@ def _are_few(op: ir.Operation) -> bool:
     heads, depth, few, _, _, width = (hint(n) for n in known)
     rows = heads // few * hint(queries)
     return hint(queries) < _FEWEST_QUERIES and rows <= _MOST_ROWS and max(depth, width) <= _MOST_DEPTH
+
+
+def _has_many_keys(op: ir.Operation) -> bool:
+    """Whether the keys of a batch fill memory enough for the call of a library to be worth avoiding."""
+    return math.prod(hint(n) for n in shape_of(op.operands[1])) >= _MANY
 
 
 def _block_of(op: ir.Operation) -> FewQueries:

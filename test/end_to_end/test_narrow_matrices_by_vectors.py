@@ -73,6 +73,40 @@ def test_a_quantised_weight_is_widened_in_the_kernel(multiply: Callable[..., Ten
     assert not graph.aten_calls and len(graph.kernels) == 1, cuesta.report()
 
 
+def _with_zeros(x: Tensor, w: Tensor, scale: Tensor, zero: Tensor) -> Tensor:
+    """Values of 8 bits in groups, less a zero, times a scale."""
+    values = w.view(*scale.shape, -1).to(x.dtype)
+    return x @ ((values - zero[..., None]) * scale[..., None]).view(w.shape).t()
+
+
+def _of_4_bits(x: Tensor, w: Tensor, scale: Tensor, zero: Tensor) -> Tensor:
+    """Two values in a byte, interleaved."""
+    values = torch.stack([w & 15, w >> 4], 2).view(*scale.shape, -1).to(x.dtype)
+    return x @ ((values - zero[..., None]) * scale[..., None]).flatten(1).t()
+
+
+@pytest.mark.parametrize("groups", [1, 2, 8, 11])
+@pytest.mark.parametrize("multiply", [_with_zeros, _of_4_bits])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+def test_scales_and_zeros_of_groups(multiply: Callable[..., Tensor], dtype: torch.dtype, groups: int) -> None:
+    """No further from f64 than twice eager's result, which rounds each element of the weight."""
+    torch.manual_seed(groups)
+    columns = 32 * groups if groups > 8 else 256
+    w = torch.randint(0, 256, (LENGTH, columns), dtype=torch.uint8)
+    w = w if multiply is _of_4_bits else w.view(torch.int8)
+    elements = columns * (2 if multiply is _of_4_bits else 1)
+    x, scale = torch.randn(1, elements).to(dtype), (torch.rand(LENGTH, groups) / 256).to(dtype)
+    zero = torch.randint(0, 16, (LENGTH, groups)).to(dtype)
+    actual = torch.compile(multiply, backend="cuesta", options={"cache": False, "gemm": "kernel"})(x, w, scale, zero)
+    exact = multiply(*(t if t is w else t.double() for t in (x, w, scale, zero)))
+    error, eager = ((y - exact).abs().max() for y in (actual, multiply(x, w, scale, zero)))
+    assert error <= 2 * eager + torch.finfo(dtype).eps * exact.abs().max()
+    (graph,) = cuesta.report().graphs
+    # The sums of x in groups are a kernel of their own. No tensor of the weight's size is written.
+    assert not graph.aten_calls and len(graph.kernels) <= 3, cuesta.report()
+    assert graph.arena_bytes < w.numel(), cuesta.report()
+
+
 def test_a_small_matrix_stays_the_librarys() -> None:
     w, x = torch.randn(64, 64, dtype=torch.bfloat16), torch.randn(1, 64, dtype=torch.bfloat16)
     compiled = torch.compile(lambda w, x: x @ w.t(), backend="cuesta", options={"cache": False})
