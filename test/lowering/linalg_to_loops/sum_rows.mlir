@@ -51,17 +51,18 @@ func.func @product(%x: memref<1024xbf16>, %w: memref<2816x1024xbf16>, %sum: memr
 // What is left of a row fills no four vectors, and no vector: lanes that are not there add nothing.
 // CHECK-LABEL: func.func @remainders
 // CHECK: scf.for
+// CHECK: scf.for {{.*}} iter_args(
 // CHECK-COUNT-5: arith.sitofp {{.*}} : vector<16xi8> to vector<16xf32>
 // CHECK: %[[MASK:.*]] = vector.constant_mask [3]
 // CHECK: vector.maskedload
 // CHECK: arith.select
-func.func @remainders(%w: memref<2816x83xi8>, %sum: memref<f32>, %n: index) {
+func.func @remainders(%w: memref<2816x275xi8>, %sum: memref<f32>, %n: index) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   scf.for %i = %c0 to %n step %c1 {
-    %row = memref.subview %w[%i, 0] [1, 83] [1, 1] : memref<2816x83xi8> to memref<83xi8, strided<[1], offset: ?>>
+    %row = memref.subview %w[%i, 0] [1, 275] [1, 1] : memref<2816x275xi8> to memref<275xi8, strided<[1], offset: ?>>
     linalg.generic {indexing_maps = [#row, #one], iterator_types = ["reduction"]}
-      ins(%row : memref<83xi8, strided<[1], offset: ?>>) outs(%sum : memref<f32>) {
+      ins(%row : memref<275xi8, strided<[1], offset: ?>>) outs(%sum : memref<f32>) {
     ^bb0(%a: i8, %s: f32):
       %b = arith.sitofp %a : i8 to f32
       %t = arith.addf %s, %b fastmath<reassoc> : f32
@@ -116,12 +117,12 @@ func.func @of_groups(%x: memref<32x16xf32, strided<[32, 2]>>, %y: memref<32x16xf
   return
 }
 
-// A small matrix, a sum of f64, a maximum, a row with gaps, and a row of few elements are left to LLVM.
+// A small matrix, a sum of f64, a maximum, rows with gaps, of few elements, and that are read again are left to LLVM.
 // CHECK-LABEL: func.func @others
 // CHECK-NOT: vector
 // CHECK: return
-func.func @others(%small: memref<64x64xf32>, %wide: memref<2816x1024xf64>, %gaps: memref<2816x2048xf32>, %few: memref<65536x16xf32>,
-                  %sum: memref<f32>, %wide_sum: memref<f64>, %n: index) {
+func.func @others(%small: memref<64x64xf32>, %wide: memref<2816x1024xf64>, %gaps: memref<2816x2048xf32>, %few: memref<65536x128xf32>, %again: memref<2816x1024xf32>,
+                  %sum: memref<f32>, %wide_sum: memref<f64>, %own: memref<1024xf32>, %n: index) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   scf.for %i = %c0 to %n step %c1 {
@@ -149,8 +150,18 @@ func.func @others(%small: memref<64x64xf32>, %wide: memref<2816x1024xf64>, %gaps
       %t = arith.maximumf %s, %x : f32
       linalg.yield %t : f32
     }
-    %e = memref.subview %few[%i, 0] [1, 16] [1, 1] : memref<65536x16xf32> to memref<16xf32, strided<[1], offset: ?>>
-    linalg.generic {indexing_maps = [#row, #one], iterator_types = ["reduction"]} ins(%e : memref<16xf32, strided<[1], offset: ?>>) outs(%sum : memref<f32>) {
+    %f = memref.subview %again[%i, 0] [1, 1024] [1, 1] : memref<2816x1024xf32> to memref<1024xf32, strided<[1], offset: ?>>
+    linalg.generic {indexing_maps = [#row, #one], iterator_types = ["reduction"]} ins(%f : memref<1024xf32, strided<[1], offset: ?>>) outs(%sum : memref<f32>) {
+    ^bb0(%x: f32, %s: f32):
+      %t = arith.addf %s, %x : f32
+      linalg.yield %t : f32
+    }
+    linalg.generic {indexing_maps = [#row, #row], iterator_types = ["parallel"]} ins(%f : memref<1024xf32, strided<[1], offset: ?>>) outs(%own : memref<1024xf32>) {
+    ^bb0(%x: f32, %y: f32):
+      linalg.yield %x : f32
+    }
+    %e = memref.subview %few[%i, 0] [1, 128] [1, 1] : memref<65536x128xf32> to memref<128xf32, strided<[1], offset: ?>>
+    linalg.generic {indexing_maps = [#row, #one], iterator_types = ["reduction"]} ins(%e : memref<128xf32, strided<[1], offset: ?>>) outs(%sum : memref<f32>) {
     ^bb0(%x: f32, %s: f32):
       %t = arith.addf %s, %x : f32
       linalg.yield %t : f32
