@@ -14,7 +14,7 @@ asks for the key a block behind it.
 from __future__ import annotations
 
 import math as numbers
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -23,7 +23,7 @@ from cuesta.dialects.kernel_attention import LANES, FewQueries, KernelAttention
 from cuesta.dialects.kernel_module import count_tiles
 from cuesta.dialects.types import index_value, memref_shape
 from cuesta.lowering.attention_to_loops.masks import any_of, is_seen, to_add
-from cuesta.lowering.attention_to_loops.panel import Attention, four_sizes
+from cuesta.lowering.attention_to_loops.panel import four_sizes
 from cuesta.lowering.attention_to_loops.vectors import Mask, larger, plus, scratch, splat, spread
 from cuesta.lowering.linalg_to_loops.added_across import AddedAcross
 from cuesta.lowering.linalg_to_loops.vector_loops import Extent, blocks, loop, value_of, vector_type, where
@@ -215,7 +215,9 @@ class _Head:
                 head = self.head  # a group of one head
             if queries > 1:
                 query = m if heads == 1 else arith.remui(m, index_value(queries))
-            return [index_value(0) if n == 1 else at for n, at in zip(sizes, (self.batch, head, query, key), strict=True)]
+            return [
+                index_value(0) if n == 1 else at for n, at in zip(sizes, (self.batch, head, query, key), strict=True)
+            ]
 
         def sixteen(m: Value, n: Value) -> Value:
             key = arith.addi(first, n)
@@ -248,8 +250,7 @@ class _Head:
         loop(0, count, LANES, sixteen)
         blocks(op.rows, _ROWS, lambda m, rows, _: self._weigh([plus(m, r) for r in range(rows)], count))
         for start in range(0, op.width, _SUMS * LANES):
-            parts = [(d, lanes) for d, lanes in _vectors(op.width)[start // LANES : start // LANES + _SUMS]]
-            blocks(op.rows, max(1, _SUMS // len(parts)), lambda m, rows, _, p=parts: self._add(first, count, m, rows, p))
+            self._add_some(first, count, _vectors(op.width)[start // LANES : start // LANES + _SUMS])
 
     def _scores(self, keys: Sequence[Value], count: Extent, n: Value, row: Value) -> None:
         """The scores of a row and 16 keys, from the n-th of the block on."""
@@ -315,6 +316,11 @@ class _Head:
             total = vector.fma(Mask().load(op.sums, [row, zero]), share, _sum_of(x))
             for buffer, value in ((op.sums, total), (op.peaks, peak), (op.shares, share)):
                 Mask().store(value, buffer, [row, zero])
+
+    def _add_some(self, first: Value, count: Extent, parts: Sequence[tuple[Value, Mask]]) -> None:
+        """Adds the weighted values of a block to the totals of all rows, for some vectors of a row of v."""
+        rows = max(1, _SUMS // len(parts))
+        blocks(self.op.rows, rows, lambda m, some, _: self._add(first, count, m, some, parts))
 
     def _add(self, first: Value, count: Extent, m: Value, rows: int, parts: Sequence[tuple[Value, Mask]]) -> None:
         """Adds the weighted values of a block to the totals of `rows` rows from m on, for some vectors of a row of

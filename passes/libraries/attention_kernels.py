@@ -79,8 +79,8 @@ def refusal(op: ir.Operation) -> str | None:
 
 
 def _are_few(op: ir.Operation) -> bool:
-    """Whether an op is attention of few queries, for which there is a kernel. The causal mask of so few hides nearly all
-    keys."""
+    """Whether an op is attention of few queries, for which there is a kernel. (A causal mask of so few hides nearly all
+    keys.)"""
     if op.name != Attention.OPERATION_NAME or Attention.causal.of(op):
         return False
     q, k, v = list(op.operands)[:3]

@@ -1,4 +1,4 @@
-"""Products of 2 to 16 rows of bf16 by a linear layer's weight on a CPU: kernels that read each row of the weight once."""
+"""Products of 2 to 16 rows of bf16 by a linear layer's weight on a CPU: kernels that read the weight once."""
 
 from __future__ import annotations
 

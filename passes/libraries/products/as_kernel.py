@@ -43,7 +43,8 @@ def as_kernel(op: ir.Operation, on_cpu: bool = True) -> list[ir.Value]:
     else:
         dims = _last_dims(op) if route == ROWS else [shape_of(b)[-1]]
         bias = [reshaped(x, [*shape_of(x)[:-1], *dims]) if len(dims) > 1 else x for x in bias]
-        quantised = quantised_factor(b) if on_cpu and route == ROWS and shape_of(a)[:-1] == (1,) else None
+        is_row = on_cpu and route == ROWS and shape_of(a)[:-1] == (1,) and result in ("f32", *NARROW_FLOATS)
+        quantised = quantised_factor(b) if is_row else None
         if quantised is not None:
             product = quantised.times(a, dims, result in NARROW_FLOATS)
         else:

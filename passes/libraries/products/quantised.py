@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from cuesta._mlir import ir
 from cuesta.dialects import maker
@@ -21,11 +22,11 @@ from cuesta.dialects.cuesta import pointwise
 from cuesta.dialects.cuesta.pointwise import Convert
 from cuesta.dialects.cuesta.shape import Cat, Permute, Reshape
 from cuesta.dialects.graph_builder import GraphBuilder
-from cuesta.dialects.types import shape_of, spelling_of
+from cuesta.dialects.types import shape_of, spelling_of, static_shape
 from cuesta.sizes import Number
 
 _B = GraphBuilder()
-Value = ir.Value
+Value: TypeAlias = ir.Value
 
 #: Integers that bf16 and f16 hold exactly.
 _NARROW = ("i8", "ui8")
@@ -66,7 +67,8 @@ class Quantised:
         converted = maker(scaled, Convert)
         if converted is None or spelling_of(converted.operands[0]) not in _NARROW:
             return None
-        counts = {math.prod(shape_of(x)) // rows for x in (scale, zero) if x is not None and shape_of(x) != ()} - {0}
+        given = [static_shape(x) for x in (scale, zero) if x is not None]
+        counts = {math.prod(shape) // rows for shape in given if shape} - {0}
         groups = max(counts, default=1)
         parts = _parts(_unreshaped(converted.operands[0]))
         if not counts <= {1, groups} or length % (groups * len(parts)):

@@ -33,7 +33,15 @@ from cuesta.passes.analysis.memory_order import MemoryOrder
 from cuesta.passes.infra.graph_rewrite import functions
 from cuesta.passes.libraries.products.cluster import PRODUCTS, cluster, program_text
 from cuesta.passes.libraries.products.packed_weights import packed_panels
-from cuesta.passes.libraries.products.panels import ANY_ROWS, FEW_ROWS, has_slow_f16, is_faster, is_faster_by_a_vector, panels_of, rows_of
+from cuesta.passes.libraries.products.panels import (
+    ANY_ROWS,
+    FEW_ROWS,
+    has_slow_f16,
+    is_faster,
+    is_faster_by_a_vector,
+    panels_of,
+    rows_of,
+)
 from cuesta.passes.libraries.products.tiles import SHARED, SHARED_ON_AMD, plans
 from cuesta.policy.choices import Question, choose, measuring
 from cuesta.policy.product_kinds import KERNEL, LIBRARY, kind_of
