@@ -23,6 +23,7 @@ from cuesta.dialects.cuesta.pointwise import Convert
 from cuesta.dialects.cuesta.shape import Cat, Permute, Reshape
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import shape_of, spelling_of, static_shape
+from cuesta.passes.analysis.match import number
 from cuesta.sizes import Number
 
 _B = GraphBuilder()
@@ -31,7 +32,7 @@ Value: TypeAlias = ir.Value
 #: Integers that bf16 and f16 hold exactly.
 _NARROW = ("i8", "ui8")
 _FLOATS = ("f32", "bf16", "f16")
-_MUL, _SUB = (pointwise.OPS[name] for name in ("mul", "sub"))
+_MUL, _SUB, _AND, _SHIFT = (pointwise.OPS[name] for name in ("mul", "sub", "bitwise_and", "bitwise_right_shift"))
 
 
 @dataclass(frozen=True)
@@ -67,10 +68,15 @@ class Quantised:
         converted = maker(scaled, Convert)
         if converted is None or spelling_of(converted.operands[0]) not in _NARROW:
             return None
+        values, offset = _less_a_number(_unreshaped(converted.operands[0]))
+        if offset is not None:
+            if zero is not None:
+                return None
+            zero = offset
         given = [static_shape(x) for x in (scale, zero) if x is not None]
         counts = {math.prod(shape) // rows for shape in given if shape} - {0}
         groups = max(counts, default=1)
-        parts = _parts(_unreshaped(converted.operands[0]))
+        parts = _parts(values)
         if not counts <= {1, groups} or length % (groups * len(parts)):
             return None
         return Quantised(groups, parts, scale, zero)
@@ -136,6 +142,30 @@ def _unreshaped(x: Value) -> Value:
             break
         x = op.operands[0]
     return x
+
+
+def _less_a_number(x: Value) -> tuple[Value, Value | None]:
+    """The values of 4 bits from which integers subtract a number, and the number; x itself and None for anything else.
+    Larger values might wrap around."""
+    difference = maker(x, _SUB)
+    if difference is None or shape_of(difference.operands[1]) != ():
+        return x, None
+    values = _unreshaped(difference.operands[0])
+    if (converted := maker(values, Convert)) is not None and spelling_of(converted.operands[0]) in _NARROW:
+        values = _unreshaped(converted.operands[0])
+    offset = number(difference.operands[1])
+    has_four_bits = all(_has_four_bits(_unreshaped(part)) for part in _parts(values))
+    return (values, difference.operands[1]) if has_four_bits and offset is not None and 0 <= offset <= 15 else (x, None)
+
+
+def _has_four_bits(x: Value) -> bool:
+    """Whether a value is from 0 to 15: what a mask leaves, or the upper half of a byte."""
+    op = x.owner
+    if isinstance(op, ir.Block) or len(op.operands) != 2 or (own := number(op.operands[1])) is None:
+        return False
+    if op.name == _AND.OPERATION_NAME:
+        return 0 <= own <= 15
+    return op.name == _SHIFT.OPERATION_NAME and spelling_of(x) == "ui8" and 4 <= own < 8
 
 
 def _parts(x: Value) -> tuple[Value, ...]:
