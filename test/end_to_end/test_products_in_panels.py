@@ -14,7 +14,7 @@ from cuesta._mlir import ir
 from cuesta.driver.autotune import candidate_programs, measured_choices
 from cuesta.driver.lower import lower_module
 from cuesta.options import Options
-from cuesta.passes.libraries import product_panels
+from cuesta.passes.libraries.products import panels as product_panels
 from cuesta.policy.choices import Question, chosen_by
 from cuesta.reports.compile_report import GraphReport
 
