@@ -4,7 +4,8 @@
     linalg   linalg.generic … {cuesta.product = [0, 2, 1], cuesta.product_tile = "128x256x64/8/3"}
              the loops that walk M, N and K; in a kernel, their classes; in a tile, its loops
 
-A product by the softmax of its left factor is marked `cuesta.softmax` as well, from the generic down to the kernel.
+A product whose left factor its kernel computes, by blocks, has `cuesta.factor` as well, from the generic down to the
+kernel: the factor is the softmax of its operand, or the operand itself, computed from other products in the kernel.
 
 On a CPU the tile is written "256x192x384 by 8x48", or "4x64x1024 by 4x2" for a product of few rows.
 
@@ -17,14 +18,19 @@ import re
 from dataclasses import dataclass
 
 from cuesta._mlir import ir
-from cuesta.dialects.fields import Ints, Marker, Text
+from cuesta.dialects.fields import Ints, Text
 
 #: Of the generic: the loops, or in a kernel the classes, of M, N and K.
 ROLES = Ints("cuesta.product")
 #: Of the generic: the tile and the precision of the graph's op.
 TILE, PRECISION = Text("cuesta.product_tile"), Text("cuesta.product_precision")
-#: Of the generic: its left factor holds scores, and their softmax is multiplied. The body says only what is summed.
-SOFTMAX = Marker("cuesta.softmax")
+#: Of the generic: what its left factor is, one of the three below. The body says only what is summed.
+FACTOR = Text("cuesta.factor")
+#: The left operand, which other products of the kernel are computed to. A program has all columns of the result.
+COMPUTED = "computed"
+#: The softmax of the left operand's rows; a row of nothing but -inf has NaN, or with SAFE_SOFTMAX 0. A second result is
+#: the logsumexp of each row.
+SOFTMAX, SAFE_SOFTMAX = "softmax", "safe_softmax"
 
 #: The smallest size along each of M, N and K that tensor cores multiply at once.
 LEAST = 16

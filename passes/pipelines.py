@@ -180,7 +180,8 @@ _GPU_STEPS = {
     "reduce-outer-first": (),
     _SPLIT: ("split-reductions",),
     # Splitting leaves reshapes between a reduction and its operands: cheap ops are recomputed below the reshapes.
-    "hoist-reshapes": ("hoist-reshapes{repeat=true}",),
+    # Two values in a byte, side by side in a row, are unpacked by selects, and their reshapes move up as well.
+    "hoist-reshapes": ("interleave-parts", "hoist-reshapes{repeat=true}"),
     # Parts of one tensor in another order are read by the kernel that needs them.
     "interleave-parts": ("swapped-parts",),
     "sink-concatenations": (),

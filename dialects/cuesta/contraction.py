@@ -27,8 +27,7 @@ class MatMul(AnyProduct, name="mm", traits=[ext.Pure]):
     """[M, K] @ [K, N], or with a leading batch dim on both.
 
     If the product becomes a kernel of ours, the result may be wider than the operands, and M ([*M, K] @ [K, N]) or the
-    batch may be several dims. With `softmax` it is softmax(a) @ b: each row of `a` holds scores, and a row of nothing
-    but -inf gives 0.
+    batch may be several dims.
     """
 
     a: Operand
@@ -37,9 +36,27 @@ class MatMul(AnyProduct, name="mm", traits=[ext.Pure]):
     product: Annotated[Text, OPTIONAL]
     #: Marks a batched product that multiplies each panel of a right factor that `freezing` has packed.
     packed: Annotated[Marker, OPTIONAL]
-    #: Marks a product by weights, which are the softmax of the left factor's rows; only kernels of ours have it.
-    softmax: Annotated[Marker, OPTIONAL]
+    #: Marks a product whose left factor its own kernel computes from other products.
+    computed: Annotated[Marker, OPTIONAL]
+    #: The number of the kernel that a product belongs to, where equal products must not become one.
+    part: Annotated[Int, OPTIONAL]
     result: Result
+
+
+class SoftmaxMatMul(AnyProduct, name="softmax_mm", traits=[ext.Pure]):
+    """softmax(a) @ b of [*batch, M, K] and [*batch, K, N], and the logsumexp of each row of `a`, [*batch, M].
+
+    A kernel of ours on a GPU, in the type that `b` is summed in. A row of nothing but -inf gives NaN, or 0 if `safe` is
+    1, and has the logsumexp -inf.
+    """
+
+    a: Operand
+    b: Operand
+    #: The text of its tile, a `Tile`.
+    product: Text
+    safe: Flag
+    result: Result
+    logsumexp: Result
 
 
 class AddMatMul(AnyProduct, name="addmm", traits=[ext.Pure]):
@@ -94,10 +111,23 @@ class Depthwise(Operation, name="depthwise", traits=[ext.Pure]):
 @reference(MatMul)
 def _mm(op: ir.Operation, xs: Tensors) -> torch.Tensor:
     wide = types.torch_dtype(types.spelling_of(op.results[0]))
-    left = xs[0].to(wide)
-    if MatMul.softmax.is_on(op):
-        left = torch.ops.aten._safe_softmax(left, -1)
-    return torch.matmul(left, xs[1].to(wide))
+    return torch.matmul(xs[0].to(wide), xs[1].to(wide))
+
+
+@reference(SoftmaxMatMul)
+def _softmax_mm(op: ir.Operation, xs: Tensors) -> tuple[torch.Tensor, torch.Tensor]:
+    scores, b = (x.to(types.torch_dtype(types.spelling_of(op.results[0]))) for x in xs)
+    softmax = torch.ops.aten._safe_softmax if SoftmaxMatMul.safe.of(op) else torch.softmax
+    return torch.matmul(softmax(scores, -1), b), torch.logsumexp(scores, -1)
+
+
+@verifier(SoftmaxMatMul)
+def _verify_softmax_mm(op: ir.Operation) -> str | None:
+    (*batch, m, k), (*others, inner, n) = map(types.shape_of, op.operands)
+    if (batch, k) != (others, inner):
+        return "the operands must have the same batch, and the rows of b are the columns of a"
+    right = types.shape_of(op.results[0]) == (*batch, m, n) and types.shape_of(op.results[1]) == (*batch, m)
+    return None if right else f"the results must have the shapes {[*batch, m, n]} and {[*batch, m]}"
 
 
 @reference(AddMatMul)

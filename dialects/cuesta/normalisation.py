@@ -7,7 +7,7 @@ import torch
 from cuesta._mlir import ext, ir
 from cuesta.dialects import types
 from cuesta.dialects.cuesta.dialect import Operand, Operation, Result, reference, verifier
-from cuesta.dialects.fields import Flag, Float, Int
+from cuesta.dialects.fields import Flag, Float, Int, Ints
 from cuesta.sizes import Number
 
 Tensors: TypeAlias = list[torch.Tensor]
@@ -28,6 +28,14 @@ class LogSoftmax(Operation, name="log_softmax", traits=[ext.Pure]):
 
     x: Operand
     dim: Int
+    result: Result
+
+
+class LogSumExp(Operation, name="logsumexp", traits=[ext.Pure]):
+    """log(Σ exp(x)) along `dims`, which the result lacks; -inf where x is nothing but -inf."""
+
+    x: Operand
+    dims: Ints
     result: Result
 
 
@@ -121,6 +129,11 @@ def _log_softmax(op: ir.Operation, xs: Tensors) -> torch.Tensor:
     return torch.log_softmax(xs[0], LogSoftmax.dim.of(op))
 
 
+@reference(LogSumExp)
+def _logsumexp(op: ir.Operation, xs: Tensors) -> torch.Tensor:
+    return torch.logsumexp(xs[0], LogSumExp.dims.of(op))
+
+
 @reference(SoftmaxBackward)
 def _softmax_backward(op: ir.Operation, xs: Tensors) -> Any:
     return aten._softmax_backward_data(*xs, SoftmaxGradient.dim.of(op), xs[0].dtype)
@@ -163,6 +176,15 @@ def _verify_rowwise(op: ir.Operation) -> str | None:
     if not 0 <= dim < max(len(shape), 1):
         return f"dim {dim} is outside [0, {len(shape)})"
     return None if types.shape_of(op.results[0]) == shape else "the result must have the operand's shape"
+
+
+@verifier(LogSumExp)
+def _verify_logsumexp(op: ir.Operation) -> str | None:
+    shape, dims = types.shape_of(op.operands[0]), LogSumExp.dims.of(op)
+    if not {*dims} <= {*range(len(shape))}:
+        return f"dims {dims} are not all in [0, {len(shape)})"
+    right = types.shape_of(op.results[0]) == tuple(n for d, n in enumerate(shape) if d not in dims)
+    return None if right else f"the result must have the operand's shape without the dims {dims}"
 
 
 @verifier(LayerNorm, LayerNormBackward)

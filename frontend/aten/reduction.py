@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from cuesta.dialects import types
-from cuesta.dialects.cuesta import reduction
+from cuesta.dialects.cuesta import normalisation, reduction
 from cuesta.dialects.graph_builder import GraphBuilder, Value
 from cuesta.dialects.types import opmath, shape_of, spelling_of
 from cuesta.frontend.aten.pointwise import refuse_integers
@@ -132,11 +132,8 @@ def logsumexp(b: Call, x: Value, dims: Any, keepdim: bool = False) -> Value:
     x, chosen = b.convert(x, opmath(result)), all_dims(x, dims)
     if not chosen:  # x is 0-d
         return b.convert(x, result)
-    top = b.reduce("amax", x, chosen, keepdim=True)
-    # An infinite maximum would make inf - inf: subtract 0 there, as ATen does.
-    finite = b.where(b.with_number("eq", b.pointwise("abs", top), math.inf), b.constant(0, spelling_of(x)), top)
-    total = b.reduce("sum", b.pointwise("exp", b.pointwise("sub", x, finite)), chosen, keepdim=True)
-    value = b.pointwise("add", b.pointwise("log", total), finite)
+    kept = [size for d, size in enumerate(shape_of(x)) if d not in chosen]
+    value = normalisation.LogSumExp(x, chosen, types.tensor(kept, spelling_of(x))).result
     return b.convert(b.reshape(value, b.sizes), result)
 
 

@@ -8,8 +8,8 @@
 from __future__ import annotations
 
 from cuesta._mlir import ir
-from cuesta.dialects.cuesta.contraction import AnyProduct, MatMul
-from cuesta.dialects.product import PRECISION, ROLES, SOFTMAX, TILE
+from cuesta.dialects.cuesta.contraction import AnyProduct, MatMul, SoftmaxMatMul
+from cuesta.dialects.product import COMPUTED, FACTOR, PRECISION, ROLES, SAFE_SOFTMAX, SOFTMAX, TILE
 from cuesta.dialects.scalar import Scalar, Value
 from cuesta.dialects.types import element, shape_of, spelling_of
 from cuesta.errors import Unsupported
@@ -21,8 +21,18 @@ from cuesta.sizes import hint
 @lowers(MatMul)
 def lower_product(b: LinalgBuilder, op: ir.Operation) -> None:
     """Lowers a product that has a tile. Raises Unsupported for a product that no kernel was chosen for."""
-    if (tile := MatMul.product.find(op)) is None:
+    if MatMul.product.find(op) is None:
         raise Unsupported(f"neither a library nor a kernel was chosen for a matrix product, at {op.location}")
+    _lower(b, op, COMPUTED if MatMul.computed.is_on(op) else None)
+
+
+@lowers(SoftmaxMatMul)
+def lower_softmax_product(b: LinalgBuilder, op: ir.Operation) -> None:
+    """Lowers a product by a softmax. Its generic has the logsumexp as a second result where something reads it."""
+    _lower(b, op, SAFE_SOFTMAX if SoftmaxMatMul.safe.of(op) else SOFTMAX)
+
+
+def _lower(b: LinalgBuilder, op: ir.Operation, factor: str | None) -> None:
     left, right = op.operands
     sizes = [*shape_of(left), shape_of(right)[-1]]
     at_m, at_k, at_n = range(len(sizes) - 3, len(sizes))
@@ -36,26 +46,30 @@ def lower_product(b: LinalgBuilder, op: ir.Operation) -> None:
         _access(b, left, [*range(at_k), at_k], loops),
         _access(b, right, [*batch, at_k, at_n], loops),
     ]
-    wide = element(spelling_of(op.results[0]))
+    spelling = spelling_of(op.results[0])
+    wide = element(spelling)
 
-    def step(s: Scalar, total: Value, x: Value, y: Value) -> Value:
-        return s.add(total, s.mul(s.convert(x, wide), s.convert(y, wide)))
+    def step(s: Scalar, totals: list[Value], factors: list[Value]) -> list[Value]:
+        x, y = (s.convert(factor, wide) for factor in factors)
+        product = s.add(totals[0], s.mul(x, y))
+        return [product, *(s.add(total, x) for total in totals[1:])]
 
-    total = b.generic(
-        accesses,
-        [sizes[d] for d in loops],
-        spelling_of(op.results[0]),
-        step,
-        reduced=[loops.index(at_k)],
-        identity=lambda kind: 0,
-    )
-    ROLES.put(total.owner, [loops.index(d) for d in (at_m, at_n, at_k)])
-    TILE.put(total.owner, tile)
+    read = [result for i, result in enumerate(op.results) if i == 0 or any(True for _ in result.uses)]
+    kept = [[loops.index(d) for d in loops if d != at_k], [loops.index(d) for d in loops if d not in (at_k, at_n)]]
+    outputs = [(dims, spelling, _zero) for _, dims in zip(read, kept, strict=False)]
+    totals = b.generics(accesses, [sizes[d] for d in loops], outputs, step, reduced=[loops.index(at_k)])
+    made = totals[0].owner
+    ROLES.put(made, [loops.index(d) for d in (at_m, at_n, at_k)])
+    TILE.put(made, MatMul.product.of(op))
     if (precision := AnyProduct.precision.find(op)) is not None:
-        PRECISION.put(total.owner, precision)
-    if MatMul.softmax.is_on(op):
-        SOFTMAX.mark(total.owner)
-    b.squeezed[op.results[0]] = total
+        PRECISION.put(made, precision)
+    if factor is not None:
+        FACTOR.put(made, factor)
+    b.squeezed.update(zip(read, totals, strict=True))
+
+
+def _zero(_: ir.Type) -> float:
+    return 0
 
 
 def _access(b: LinalgBuilder, operand: Value, dims: list[int], loops: list[int]) -> Access:

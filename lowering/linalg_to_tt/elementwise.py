@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 
 from cuesta._mlir import arith, ir, linalg, math, tensor
 from cuesta.dialects import tt
@@ -56,6 +56,8 @@ class Elementwise:
     gather: Callable[[Value, list[Value]], Value]
     #: Whether the floats that the kernel reads and writes have 16 bits at most.
     narrow: bool = False
+    #: Comparisons whose result is known → that result.
+    known: Mapping[ir.Operation, bool] = field(default_factory=dict)
 
     def run(self, ops: Iterable[ir.Operation], values: dict[Value, Value], classes: list[int]) -> None:
         """Adds the block of each result of a body's `ops` to `values`; `classes` are those of the generic's loops."""
@@ -69,6 +71,8 @@ class Elementwise:
         match op.name:
             case linalg.IndexOp.OPERATION_NAME:
                 return self.frame.positions[classes[op.attributes["dim"].value]]
+            case arith.CmpIOp.OPERATION_NAME if op in self.known:
+                return tt.full(self.frame.unit, op.results[0].type, self.known[op])
             case arith.ConstantOp.OPERATION_NAME:
                 return self._constant(op)
             case tensor.ExtractOp.OPERATION_NAME:
@@ -84,6 +88,8 @@ class Elementwise:
             return arith.subf(tt.full(shape_of(operands[0]), element_of(operands[0]), -0.0), operands[0])
         if op.name == arith.BitcastOp.OPERATION_NAME:
             return tt.bitcast(operands[0], element_of(kind))
+        if op.name == arith.UIToFPOp.OPERATION_NAME and narrow_math.takes_bytes(operands[0], kind):
+            return narrow_math.float_of_byte(operands[0], element_of(kind))
         if op.name == math.ErfOp.OPERATION_NAME and self.narrow:
             return narrow_math.erf(operands[0])
         if op.name in _ROUNDED and str(element_of(operands[0])) == "f32" and not self.narrow:

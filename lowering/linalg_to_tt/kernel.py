@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -56,6 +56,8 @@ class KernelWriter:
     #: The value of each tensor inside the kernel, as a block.
     blocks: dict[Value, Value] = field(default_factory=dict)
     loaded: dict[tuple[Value, tuple[int, ...]], Value] = field(default_factory=dict)
+    #: Comparisons in bodies whose result is known → that result.
+    known: Mapping[ir.Operation, bool] = field(default_factory=dict)
 
     def copy(self) -> KernelWriter:
         """A copy whose state is independent of this writer's from here on."""
@@ -138,7 +140,7 @@ class KernelWriter:
     def evaluate(self) -> Elementwise:
         floats = [s for s in map(spelling_of, self.strides) if is_float(s)]
         narrow = bool(floats) and max(map(byte_size, floats)) <= 2
-        return Elementwise(self.frame, self.library, self.gather, narrow)
+        return Elementwise(self.frame, self.library, self.gather, narrow, self.known)
 
     def contributions(self, node: Node, taken: reduction.Reduction) -> list[Value]:
         values = self.inputs(node)

@@ -25,11 +25,11 @@ from cuesta.dialects.kernel_fields import (
 )
 from cuesta.dialects.kernel_module import argument_shapes, is_computed_with, operand_classes, parameters
 from cuesta.dialects.kernel_scatter import is_scatter
-from cuesta.dialects.product import SOFTMAX, tile_of
+from cuesta.dialects.product import FACTOR, tile_of
 from cuesta.dialects.types import spelling_of
 from cuesta.dialects.upstream_fields import ITERATOR_TYPES, REDUCTION
 from cuesta.errors import Unsupported
-from cuesta.lowering.linalg_to_tt.attention import write_attention
+from cuesta.lowering.linalg_to_tt.attention import write_computed_factor
 from cuesta.lowering.linalg_to_tt.frame import Frame, Value, blocks_along
 from cuesta.lowering.linalg_to_tt.kernel import KernelWriter, Node
 from cuesta.lowering.linalg_to_tt.product import write_products
@@ -95,8 +95,8 @@ def _write(writer: KernelWriter, function: func.FuncOp, programs: Sequence[Numbe
     """Writes what a kernel computes and stores, but for scatters, as the kind of the kernel wants it."""
     frame, blocks, parallel = writer.frame, BLOCKS.of(function), PARALLEL.of(function)
     products = [node for node in writer.nodes if tile_of(node.op) is not None]
-    if any(SOFTMAX.is_on(node.op) for node in products):
-        write_attention(writer, products, parallel, WARPS.of(function))
+    if any(FACTOR.is_on(node.op) for node in products):
+        write_computed_factor(writer, products, parallel, WARPS.of(function))
         return
     if products:
         write_products(writer, products, parallel, WARPS.of(function))

@@ -68,7 +68,7 @@ class Products:
         sums = self.sums(whole, starts, before - behind)
         held = frame.blocks[self.m] * frame.blocks[self.n] * len(sums) // (32 * self.warps)
         if held <= _AT_ONCE:
-            self._follow(whole, sums)
+            self.follow(whole, sums)
             return
         parts = [[total] for total in sums]
         while held > _AT_A_TIME * len(parts[0]):
@@ -76,13 +76,13 @@ class Products:
         width = frame.blocks[self.n] // len(parts[0])
         for i, totals in enumerate(zip(*parts, strict=True)):
             moved = starts | {self.n: arith.addi(starts[self.n], frame.scalar(i * width))}
-            self._follow(self.on([self.m, self.n], moved, {self.n: width}), totals)
+            self.follow(self.on([self.m, self.n], moved, {self.n: width}), totals)
 
     def is_outside(self, node: Node) -> bool:
         """Whether a node is computed outside the loop along K."""
         return self.k not in node.classes
 
-    def _follow(self, writer: KernelWriter, sums: Sequence[Value]) -> None:
+    def follow(self, writer: KernelWriter, sums: Sequence[Value]) -> None:
         """Writes the epilogue of the sums."""
         for node, total in zip(self.products, sums, strict=True):
             writer.blocks[node.op.results[0]] = total

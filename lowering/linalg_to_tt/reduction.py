@@ -217,14 +217,15 @@ def masked(frame: Frame, reduction: Reduction, values: Sequence[Value], reduced:
 
 
 def along(frame: Frame, reduction: Reduction, values: Sequence[Value], reduced: Sequence[int]) -> list[Value]:
-    """Reduces blocks along the classes `reduced`, whose dims stay, with size 1."""
+    """Reduces blocks along the classes `reduced`, whose dims stay, with size 1. The last dim comes first: its elements
+    are side by side in memory, so a thread has several of them and adds them up by itself."""
 
     def combine(*both: Value) -> list[Value]:
         half = len(both) // 2
         return reduction.combine(both[:half], both[half:])
 
     current = list(values)
-    for axis, c in enumerate(frame.axes):
+    for axis, c in reversed(list(enumerate(frame.axes))):
         if c not in reduced:
             continue
         current = tt.reduce(current, axis, combine)

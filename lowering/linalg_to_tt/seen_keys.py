@@ -3,17 +3,19 @@
     %s = select (cmpi sge, %query, %key), %x, -inf                       keys up to the block's last query
     %s = select (and (…), (cmpi slt, %query - %key, 256)), %x, -inf      and from 255 before its first query on
 
-The scores of all other keys are -inf for every query of the block, so the loop along the keys passes over them.
+The scores of all other keys are -inf for every query of the block, so the loop along the keys passes over them. In the
+same way a gradient's factor is 0 where a mask hides it, or is the exponential of -inf. In between are keys that every
+query of the block sees: there the comparisons hold, and need not be made.
 """
 
 from __future__ import annotations
 
-import math
+import math as numbers
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from cuesta._mlir import arith, ir, linalg
+from cuesta._mlir import arith, ir, linalg, math
 from cuesta.dialects.kernel_module import body_ops
 from cuesta.dialects.upstream_fields import INDEX_DIM
 from cuesta.lowering.linalg_to_tt.frame import Value
@@ -48,6 +50,18 @@ _CASTS = {
     op.OPERATION_NAME
     for op in (arith.IndexCastOp, arith.ExtSIOp, arith.ExtUIOp, arith.TruncIOp, arith.ExtFOp, arith.TruncFOp)
 }
+#: Ops whose result is -inf where their first operand is, as the other is a finite number.
+_SUMS = {op.OPERATION_NAME for op in (arith.AddFOp, arith.SubFOp)}
+
+
+class _Comparison(NamedTuple):
+    """A comparison that holds, and the op that makes it, whose result is `shows` then."""
+
+    predicate: arith.CmpIPredicate
+    left: _Sum
+    right: _Sum
+    op: ir.Operation
+    shows: bool
 
 
 @dataclass(frozen=True)
@@ -57,16 +71,26 @@ class Bound:
     slope: int
     constant: int
     is_lower: bool
+    #: The comparison that hides keys beyond the bound, and its result for those within.
+    op: ir.Operation
+    shows: bool
 
     def key(self, first: Value, last: Value, number: Callable[[int], Value]) -> Value:
         """The bound for a block of queries from `first` to `last`, whichever of them sees furthest."""
-        query = first if (self.slope > 0) == self.is_lower else last
+        return self._of(first if (self.slope > 0) == self.is_lower else last, number)
+
+    def common_key(self, first: Value, last: Value, number: Callable[[int], Value]) -> Value:
+        """The bound of the keys that all queries from `first` to `last` see."""
+        return self._of(last if (self.slope > 0) == self.is_lower else first, number)
+
+    def _of(self, query: Value, number: Callable[[int], Value]) -> Value:
         return arith.addi(arith.muli(query, number(self.slope)), number(self.constant))
 
 
-def bounds_of(nodes: Sequence[Node], scores: Value, queries: int, keys: int) -> list[Bound]:
-    """The bounds that the nodes which compute `scores` put on the class `keys`, in terms of the class `queries`."""
-    return list(_Reader(nodes, queries, keys).bounds(scores))
+def bounds_of(nodes: Sequence[Node], factor: Value, queries: int, keys: int, hidden: float) -> list[Bound]:
+    """The bounds on the class `keys`, in terms of the class `queries`, outside which `factor`, which the nodes compute,
+    is `hidden`: -inf or 0."""
+    return list(dict.fromkeys(_Reader(nodes, queries, keys).bounds(factor, hidden)))
 
 
 class _Reader:
@@ -74,14 +98,15 @@ class _Reader:
         self.queries, self.keys = queries, keys
         self.makers = {result: (node, i) for node in nodes for i, result in enumerate(node.op.results)}
 
-    def bounds(self, scores: Value) -> Iterator[Bound]:
-        for predicate, left, right in self._shown(None, scores):
-            difference = _joined(arith.SubIOp.OPERATION_NAME, left, right)
+    def bounds(self, factor: Value, hidden: float) -> Iterator[Bound]:
+        for found in self._shown(None, factor, hidden):
+            difference = _joined(arith.SubIOp.OPERATION_NAME, found.left, found.right)
             if difference is not None:
-                yield from self._bound(predicate, difference)
+                yield from self._bound(found, difference)
 
-    def _bound(self, predicate: arith.CmpIPredicate, difference: dict[int, int]) -> Iterator[Bound]:
+    def _bound(self, found: _Comparison, difference: dict[int, int]) -> Iterator[Bound]:
         """The bounds that `difference predicate 0` puts on the keys; `difference` is a linear expression."""
+        predicate, whole = found.predicate, (found.op, found.shows)
         factor = difference.pop(self.keys, 0)
         constant, slope = difference.pop(_ONE, 0), difference.pop(self.queries, 0)
         if abs(factor) != 1 or difference or predicate not in _TURNED:
@@ -89,27 +114,32 @@ class _Reader:
         if factor < 0:
             predicate, constant, slope = _TURNED[predicate], -constant, -slope
         if predicate in (_Predicate.slt, _Predicate.sle, _Predicate.eq):
-            yield Bound(-slope, -constant - (predicate == _Predicate.slt), is_lower=False)
+            yield Bound(-slope, -constant - (predicate == _Predicate.slt), False, *whole)
         if predicate in (_Predicate.sgt, _Predicate.sge, _Predicate.eq):
-            yield Bound(-slope, -constant + (predicate == _Predicate.sgt), is_lower=True)
+            yield Bound(-slope, -constant + (predicate == _Predicate.sgt), True, *whole)
 
-    def _shown(self, node: Node | None, value: Value) -> Iterator[tuple[arith.CmpIPredicate, _Sum, _Sum]]:
-        """The comparisons that all hold where a score is not -inf."""
+    def _shown(self, node: Node | None, value: Value, number: float) -> Iterator[_Comparison]:
+        """The comparisons that all hold where a value is not `number`, which is -inf or 0."""
         node, op = self._made(node, value)
         if node is None or op is None:
             return
         if op.name in _CASTS:
-            yield from self._shown(node, op.operands[0])
+            yield from self._shown(node, op.operands[0], number)
+        elif op.name == arith.MulFOp.OPERATION_NAME and number == 0:
+            for factor in op.operands:
+                yield from self._shown(node, factor, 0)
+        elif op.name == math.ExpOp.OPERATION_NAME and number == 0:
+            yield from self._shown(node, op.operands[0], -numbers.inf)
+        elif op.name in _SUMS and number != 0:
+            yield from self._shown(node, op.operands[0], number)
         elif op.name == arith.SelectOp.OPERATION_NAME:
             condition, x, y = op.operands
             for kept, hidden, negated in ((x, y, False), (y, x, True)):
-                if self._constant(node, hidden) == -math.inf:
+                if self._constant(node, hidden) == number:
                     yield from self._comparisons(node, condition, negated)
-                    yield from self._shown(node, kept)
+                    yield from self._shown(node, kept, number)
 
-    def _comparisons(
-        self, node: Node, condition: Value, negated: bool
-    ) -> Iterator[tuple[arith.CmpIPredicate, _Sum, _Sum]]:
+    def _comparisons(self, node: Node, condition: Value, negated: bool) -> Iterator[_Comparison]:
         """The comparisons that all hold where a condition does, or with `negated` where it does not."""
         found, op = self._made(node, condition)
         if found is None or op is None:
@@ -128,7 +158,7 @@ class _Reader:
             if right == {} and predicate in (_Predicate.ne, _Predicate.eq) and self._is_bool(found, op.operands[0]):
                 yield from self._comparisons(found, op.operands[0], negated ^ (predicate == _Predicate.eq))
             elif not negated or predicate in _OPPOSITE:
-                yield _OPPOSITE[predicate] if negated else predicate, left, right
+                yield _Comparison(_OPPOSITE[predicate] if negated else predicate, left, right, op, not negated)
 
     def _is_bool(self, node: Node, value: Value) -> bool:
         """Whether a value is a condition, which is a byte in memory."""

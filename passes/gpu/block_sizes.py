@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from cuesta._mlir import ir
 from cuesta.dialects.kernel_fields import WindowedDim
-from cuesta.dialects.product import SOFTMAX, roles_of, tile_of
+from cuesta.dialects.product import FACTOR, roles_of, tile_of
 from cuesta.passes.form_kernels.fusion.limits import PROGRAMS, SECTOR, STRIP
 
 #: Elements of a block of a kernel that has parallel classes only: eight for each of 128 threads.
@@ -23,9 +23,10 @@ SQUARE = 32
 FEW = 256
 #: Most elements per thread; a program with more work gets more threads.
 PER_THREAD = 8
-#: Elements that a program reads, and a thread, where a kernel only reduces rows of at least `MANY` elements in all, as
-#: a product by a vector does: more loads in flight, and fewer threads that wait for one another.
-ROWS_AT_ONCE, ROWS_PER_THREAD, MANY = 4096, 32, 1 << 20
+#: Bytes that a program reads, and a thread, where a kernel only reduces rows of at least `MANY` elements in all, as a
+#: product by a vector does: more loads in flight, and fewer threads that wait for one another. And the most elements of
+#: a thread: those of a byte, or of half a byte, are widened in its registers.
+BYTES_AT_ONCE, BYTES_PER_THREAD, ROWS_PER_THREAD, MANY = 8192, 64, 64, 1 << 20
 _NONE: Mapping[int, int] = {}
 #: Of a sum over windows: columns of a block, the most rows, channels that a thread loads at once, the most
 #: multiplications in the code of a kernel, how long a load takes in multiplications, and by how much the blocks'
@@ -63,11 +64,12 @@ def choose(
     spaces: Sequence[Sequence[int]],
     least: Mapping[int, int] = _NONE,
     written: Sequence[Sequence[int]] = (),
+    width: int = 4,
 ) -> Blocks:
     """The block of a kernel. `tensors` lists the classes of each tensor's dims in memory order. `spaces` lists the
     classes that each generic walks; the largest product over one generic is what a program holds at once. `least` maps
     classes whose size differs from call to call to the least size that their blocks must cover. `written` lists the
-    classes of each tensor that the kernel writes."""
+    classes of each tensor that the kernel writes, `width` is the size of an element of the largest tensor in bytes."""
     fastest = fastest_classes(sizes, tensors)
     blocks = dict.fromkeys(range(len(sizes)), 1)
     covers = [power_at_least(max(n, least.get(c, 1))) for c, n in enumerate(sizes)]
@@ -95,14 +97,14 @@ def choose(
     total = max(math.prod(sizes[c] for c in space) for space in spaces)
     only_reduces = bool(whole) and not any(set(whole) & set(classes) for classes in written)
     streams = only_reduces and not loops and not least and total >= MANY
-    limit = min(ROWS_AT_ONCE, max(total // PROGRAMS, 64)) if streams else _parallel_limit(total)
+    limit = min(BYTES_AT_ONCE // width, max(total // PROGRAMS, 64)) if streams else _parallel_limit(total)
     if least:
         limit = max(limit, FEW)
     for c in sorted(parallel, reverse=True):
         room = power_at_most(limit // at_once())
         if room > 1:
             blocks[c] = min(blocks[c] * room, covers[c])
-    work = at_once() // (32 * (ROWS_PER_THREAD if streams else PER_THREAD))
+    work = at_once() // (32 * (min(BYTES_PER_THREAD // width, ROWS_PER_THREAD) if streams else PER_THREAD))
     return Blocks(tuple(blocks.values()), tuple(sorted(loops)), min(max(power_at_most(work), 1), 16 if whole else 4))
 
 
@@ -115,15 +117,14 @@ def fastest_classes(sizes: Sequence[int], tensors: Sequence[Sequence[int]]) -> s
 
 def product_blocks(products: Sequence[ir.Operation], classes: int) -> Blocks:
     """The block of a kernel of matrix products. Products that share their loops have one tile, which is halved until
-    all sums fit registers. A product by a softmax may have the product of its scores beside it, which sums along a
-    class of its own."""
-    weighted = [op for op in products if SOFTMAX.is_on(op)]
-    chief = (weighted or products)[0]
+    all sums fit registers. The products that a left factor is computed from each sum along a class of their own."""
+    through = [op for op in products if FACTOR.is_on(op)]
+    chief = (through or products)[0]
     tile = tile_of(chief)
     assert tile is not None
     m, n, k = roles_of(chief)
     blocks = [1] * classes
-    if weighted:
+    if through:
         for op in products:
             own = tile_of(op)
             assert own is not None

@@ -48,6 +48,7 @@ from cuesta.dialects.kernel_module import (
 from cuesta.dialects.kernel_scatter import is_scatter
 from cuesta.dialects.named_linalg import is_fill, is_generic
 from cuesta.dialects.product import tile_of
+from cuesta.dialects.types import byte_size, spelling_of
 from cuesta.dialects.upstream_fields import INDEX_DIM, ITERATOR_TYPES, REDUCTION
 from cuesta.errors import Unsupported
 from cuesta.passes.analysis.launches import Launch, common_divisor, is_wide, largest, launches_of
@@ -136,6 +137,13 @@ class _Kernel:
         return _Kernel(function, launches, generics, sizes, about, parallel, tensors or [[]], spaces or [[]], written)
 
     @property
+    def width(self) -> int:
+        """The size of an element of the largest tensor, in bytes."""
+        shapes = argument_shapes(self.function)
+        counts = {x: math.prod(largest(self.launches, sizes)) for x, (sizes, _) in shapes.items()}
+        return byte_size(spelling_of(max(counts, key=counts.__getitem__))) if counts else 4
+
+    @property
     def unknown(self) -> set[int]:
         """The classes whose size differs from call to call."""
         return {c for c, size in enumerate(self.sizes) if isinstance(size, Size)}
@@ -151,7 +159,7 @@ class _Kernel:
             if dims := windowed_dims(generic):
                 (*_, channels), *_ = operand_classes(generic)  # of the weight
                 return window_blocks(dims, self.about, self.parallel, channels)
-        return choose(self.about, self.parallel, self.tensors, self.spaces, least, self.written)
+        return choose(self.about, self.parallel, self.tensors, self.spaces, least, self.written, self.width)
 
 
 def _annotate(kernel: _Kernel) -> None:

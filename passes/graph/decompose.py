@@ -23,6 +23,7 @@ from cuesta.dialects.cuesta.normalisation import (
     LayerNormBackward,
     LogSoftmax,
     LogSoftmaxBackward,
+    LogSumExp,
     NllLoss,
     NllLossBackward,
     Softmax,
@@ -75,6 +76,18 @@ def log_softmax(op: ir.Operation) -> Values:
     shifted = _B.pointwise("sub", x, _B.reduce("amax", x, dim, keepdim=True))
     total = _B.reduce("sum", _B.pointwise("exp", shifted), dim, keepdim=True)
     return [_narrow(_B.pointwise("sub", shifted, _B.pointwise("log", total)), op.results[0])]
+
+
+def logsumexp(op: ir.Operation) -> Values:
+    (x,) = _wide(op.operands[0])
+    dims = LogSumExp.dims.of(op)
+    top = _B.reduce("amax", x, dims, keepdim=True)
+    # Of a row whose maximum is infinite, subtract 0: the row's result is that maximum, and inf - inf is NaN.
+    infinite = _B.with_number("eq", _B.pointwise("abs", top), math.inf)
+    shift = _B.where(infinite, _B.constant(0, spelling_of(x)), top)
+    total = _B.reduce("sum", _B.pointwise("exp", _B.pointwise("sub", x, shift)), dims, keepdim=True)
+    wide = _B.pointwise("add", _B.pointwise("log", total), shift)
+    return [_narrow(_B.reshape(wide, shape_of(op.results[0])), op.results[0])]
 
 
 def softmax_backward(op: ir.Operation) -> Values:
@@ -253,6 +266,7 @@ class Decompose(Pass):
         rules: dict[str, Rule] = {
             Softmax.OPERATION_NAME: softmax,
             LogSoftmax.OPERATION_NAME: log_softmax,
+            LogSumExp.OPERATION_NAME: logsumexp,
             SoftmaxBackward.OPERATION_NAME: softmax_backward,
             LogSoftmaxBackward.OPERATION_NAME: log_softmax_backward,
             LayerNorm.OPERATION_NAME: layer_norm,

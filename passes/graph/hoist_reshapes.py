@@ -8,20 +8,22 @@ reshaped alike. A reshape that is only returned stays below an op whose operand 
 One that no op of ours reads, only calls, stays where it would stop below another op of ours, such as a norm: it would
 part the two.
 
-With `repeat`, a cheap op that has other users too is computed twice, and its operands may broadcast along whole
-runs of dims. So a widened tensor (f32 of bf16) is not written to memory only because a view of it is read. Two
-results that are one value keep sharing memory, to which the caller may write.
+With `repeat`, operands may broadcast along whole runs of dims, and a cheap op that has other users too is computed
+twice. So a widened tensor (f32 of bf16) is not written to memory only because a view of it is read. Two results that
+are one value keep sharing memory, to which the caller may write. What follows a sum stays there where its reader
+spreads it over many more elements: the sum's kernel computes it once, and not each program of the reader's.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cuesta._mlir import func, ir
-from cuesta.dialects import types
+from cuesta.dialects import maker, types
 from cuesta.dialects.clones import repeat_op
-from cuesta.dialects.cuesta import pointwise
+from cuesta.dialects.cuesta import pointwise, reduction
 from cuesta.dialects.cuesta.complex_numbers import Complex, Imag, Real
 from cuesta.dialects.cuesta.contraction import MatMul
 from cuesta.dialects.cuesta.dialect import Cuesta, names_of
@@ -48,6 +50,43 @@ def _hoistable(op: ir.Operation) -> bool:
         return False
     is_read_beside = any(len(users(x)) > 1 for x in sources)
     return not (is_read_beside and all(user.name == func.ReturnOp.OPERATION_NAME for user in users(op.results[0])))
+
+
+def _spreads(op: ir.Operation) -> bool:
+    """Whether a reshape is the only user of a pointwise op, some of whose operands broadcast along whole runs of dims,
+    and an op computes with it."""
+    owner = op.operands[0].owner
+    if isinstance(owner, ir.Block) or owner.name not in POINTWISE or len(users(op.operands[0])) != 1:
+        return False
+    old, new = types.shape_of(op.operands[0]), types.shape_of(op.results[0])
+    fits = all(reshaped_operand(types.shape_of(x), old, new) is not None for x in owner.operands)
+    return fits and _is_computed_with(op)
+
+
+def _ends_a_sum(value: ir.Value) -> bool:
+    """Whether pointwise ops compute a value from the result of a reduction, among others."""
+    pending, seen = [value], set()
+    while pending:
+        op = maker(pending.pop())
+        if op is None or op in seen:
+            continue
+        seen.add(op)
+        if reduction.row_of(op) is not None:
+            return True
+        if op.name in POINTWISE:
+            pending += [x for x in op.operands if types.shape_of(x) == types.shape_of(value)]
+    return False
+
+
+def _is_spread(value: ir.Value) -> bool:
+    """Whether all readers of a value, or of a conversion of it, have more elements."""
+    count = hint(math.prod(types.shape_of(value)))
+    return all(
+        _is_spread(user.results[0])
+        if Convert.matches(user)
+        else user.name in POINTWISE and hint(math.prod(types.shape_of(user.results[0]))) > count
+        for user in users(value)
+    )
 
 
 def _past(value: ir.Value) -> list[ir.Value] | None:
@@ -146,7 +185,7 @@ def _hoist(op: ir.Operation) -> list[ir.Value]:
         new = repeat_op(producer, operands, op.results[0].type)
     op.results[0].replace_all_uses_with(new.results[0])
     op.erase()
-    sources = [x for x in producer.operands if types.shape_of(x) != ()]
+    sources = [unreshaped(x) for x in producer.operands if types.shape_of(x) != ()]
     if is_unused(producer.results[0]):
         producer.erase()
     return sources
@@ -199,8 +238,13 @@ class HoistReshapes(Pass):
                     stays = behind.get(op.operands[0])
                     if stays or (stays is False and not any(user.name in POINTWISE for user in users(op.results[0]))):
                         continue
-                    if not (_hoistable(op) or (self.repeat and _repeatable(op))):
+                    if self.repeat and _is_spread(op.results[0]) and _ends_a_sum(op.operands[0]):
+                        continue
+                    if not (_hoistable(op) or (self.repeat and (_repeatable(op) or _spreads(op)))):
                         continue
                     for source in _hoist(op):
-                        pending[:0] = [u for u in users(source) if Reshape.matches(u) and u not in pending]
+                        above = [u for u in users(source) if Reshape.matches(u)]
+                        # One that nobody uses any more goes first: then the other may be the only user.
+                        above.sort(key=lambda u: not is_unused(u.results[0]))
+                        pending = [*above, *(p for p in pending if p not in above)]
         erase_dead(module)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor
 
 import cuesta
 from cuesta.export.compile_for import TargetModel
+from cuesta.tools.models.quantised import Int4Linear, Int8Linear
 
 WIDTH, HEADS = 256, 4
 
@@ -59,6 +62,27 @@ def test_kernels_of_one_row() -> None:
 
 def test_products_of_several_rows_are_the_librarys() -> None:
     assert compiled(3).aten_calls == {"aten.mm.default": 3, "aten.addmm.default": 1}
+
+
+@pytest.mark.parametrize("narrow", [Int4Linear, Int8Linear])
+def test_narrow_weights_are_widened_in_the_kernel(narrow: Callable[[Tensor], torch.nn.Module]) -> None:
+    torch.manual_seed(0)
+    layer, x = narrow(torch.randn(2 * WIDTH, WIDTH)), torch.randn(1, WIDTH)
+    actual = torch.compile(layer, backend="cuesta", options={"target": "tt"}, dynamic=False)(x)
+    torch.testing.assert_close(actual, layer(x))
+    (graph,) = cuesta.report().as_dict()["graphs"]
+    assert not graph["aten_calls"]
+    assert sum("mm" in kernel["ops"] for kernel in graph["kernels"]) == 1
+    # Which of two values in a byte is first may be a kernel of its own: a tensor of two elements.
+    assert len(graph["kernels"]) <= 2
+
+
+@pytest.mark.parametrize("kind", [torch.uint8, torch.int8])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_every_byte_becomes_its_number(kind: torch.dtype, dtype: torch.dtype) -> None:
+    bytes_ = torch.arange(256).to(torch.uint8).view(kind)
+    compiled = torch.compile(lambda x: x.to(dtype) / 2, backend="cuesta", options={"target": "tt"}, dynamic=False)
+    assert torch.equal(compiled(bytes_), bytes_.to(dtype) / 2)
 
 
 def compiled(rows: int) -> TargetModel:

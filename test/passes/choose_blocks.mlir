@@ -35,9 +35,9 @@ module {
       return %s : tensor<3072xf32>
     }
 
-    // A product by a vector: 4096 elements of the matrix to a program, 32 to a thread.
+    // A product by a vector: 8192 bytes of the matrix to a program, 64 to a thread.
     // CHECK-LABEL: func.func @by_a_vector
-    // CHECK-SAME: cuesta.blocks = [2, 2048]
+    // CHECK-SAME: cuesta.blocks = [1, 2048]
     // CHECK-SAME: cuesta.warps = 4
     func.func @by_a_vector(%x: tensor<2048x2048xf32>, %v: tensor<2048xf32>, %y: tensor<2048xf32>) -> tensor<2048xf32> attributes {cuesta.parallel = [0], cuesta.sizes = [2048, 2048]} {
       %zero = arith.constant 0.0 : f32

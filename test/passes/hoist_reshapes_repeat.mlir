@@ -61,3 +61,19 @@ func.func @one_memory(%x: tensor<3x4xf32>) -> (tensor<3x4xf32>, tensor<1x3x4xf32
   %3 = "cuesta.slice"(%2) {starts = [2], steps = [2]} : (tensor<12xf32>) -> tensor<5xf32>
   return %0, %1, %3 : tensor<3x4xf32>, tensor<1x3x4xf32>, tensor<5xf32>
 }
+
+// The only user of an op whose operands broadcast: two values in a byte, in groups of four.
+// CHECK-LABEL: func.func @unpacked
+// CHECK-SAME: (%[[X:.*]]: tensor<8x16x1xui8>, %[[Y:.*]]: tensor<8x16x1xui8>, %[[C:.*]]: tensor<1x1x2xi1>)
+// CHECK-DAG: %[[CR:.*]] = "cuesta.reshape"(%[[C]]) : (tensor<1x1x2xi1>) -> tensor<1x1x1x2xi1>
+// CHECK-DAG: %[[XR:.*]] = "cuesta.reshape"(%[[X]]) : (tensor<8x16x1xui8>) -> tensor<8x8x2x1xui8>
+// CHECK-DAG: %[[YR:.*]] = "cuesta.reshape"(%[[Y]]) : (tensor<8x16x1xui8>) -> tensor<8x8x2x1xui8>
+// CHECK: "cuesta.where"(%[[CR]], %[[XR]], %[[YR]]) : {{.*}} -> tensor<8x8x2x2xui8>
+func.func @unpacked(%x: tensor<8x16x1xui8>, %y: tensor<8x16x1xui8>, %c: tensor<1x1x2xi1>) -> tensor<8x8x2x2xf32> {
+  %0 = "cuesta.where"(%c, %x, %y) : (tensor<1x1x2xi1>, tensor<8x16x1xui8>, tensor<8x16x1xui8>) -> tensor<8x16x2xui8>
+  %1 = "cuesta.reshape"(%0) : (tensor<8x16x2xui8>) -> tensor<8x8x4xui8>
+  %2 = "cuesta.convert"(%1) : (tensor<8x8x4xui8>) -> tensor<8x8x4xf32>
+  %3 = "cuesta.reshape"(%2) : (tensor<8x8x4xf32>) -> tensor<8x8x2x2xf32>
+  %4 = "cuesta.exp"(%3) : (tensor<8x8x2x2xf32>) -> tensor<8x8x2x2xf32>
+  return %4 : tensor<8x8x2x2xf32>
+}

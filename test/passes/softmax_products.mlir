@@ -4,13 +4,15 @@
 // narrow factors. What is between them stays as it is.
 // CHECK-LABEL: func.func @attention
 // CHECK-SAME: (%[[Q:.*]]: tensor<2x4x256x64xbf16>, %[[K:.*]]: tensor<2x4x64x256xbf16>, %[[V:.*]]: tensor<2x4x256x64xbf16>
-// CHECK: %[[S:.*]] = "cuesta.mm"(%[[Q]], %[[K]]) {product = "128x64x64/4/3"} : {{.*}} -> tensor<2x4x256x256xf32>
+// CHECK: %[[S:.*]] = "cuesta.mm"(%[[Q]], %[[K]]) {product = "64x64x64/4/3"} : {{.*}} -> tensor<2x4x256x256xf32>
 // CHECK: %[[T:.*]] = "cuesta.tanh"
-// CHECK-NOT: cuesta.softmax
-// CHECK: "cuesta.mm"(%[[T]], %[[V]]) {product = "128x64x64/4/3", softmax} : {{.*}} -> tensor<2x4x256x64xf32>
-// CHECK: "cuesta.convert"(%{{.*}}) : (tensor<2x4x256x64xf32>) -> tensor<2x4x256x64xbf16>
+// CHECK-NOT: "cuesta.softmax"
+// CHECK: %[[R:.*]]:2 = "cuesta.softmax_mm"(%[[T]], %[[V]]) {product = "64x64x64/4/3", safe = 1 : i64} : {{.*}} -> (tensor<2x4x256x64xf32>, tensor<2x4x256xf32>)
+// CHECK: "cuesta.convert"(%[[R]]#0) : (tensor<2x4x256x64xf32>) -> tensor<2x4x256x64xbf16>
+// CHECK-NOT: cuesta.logsumexp
+// CHECK: return %{{.*}}, %[[R]]#1
 module attributes {cuesta.target = "cuda:90"} {
-func.func @attention(%q: tensor<2x4x256x64xbf16>, %k: tensor<2x4x64x256xbf16>, %v: tensor<2x4x256x64xbf16>) -> tensor<8x256x64xbf16> {
+func.func @attention(%q: tensor<2x4x256x64xbf16>, %k: tensor<2x4x64x256xbf16>, %v: tensor<2x4x256x64xbf16>) -> (tensor<8x256x64xbf16>, tensor<2x4x256xf32>) {
   %0 = "cuesta.reshape"(%q) : (tensor<2x4x256x64xbf16>) -> tensor<8x256x64xbf16>
   %1 = "cuesta.convert"(%0) : (tensor<8x256x64xbf16>) -> tensor<8x256x64xf32>
   %2 = "cuesta.reshape"(%k) : (tensor<2x4x64x256xbf16>) -> tensor<8x64x256xbf16>
@@ -23,15 +25,18 @@ func.func @attention(%q: tensor<2x4x256x64xbf16>, %k: tensor<2x4x64x256xbf16>, %
   %9 = "cuesta.reshape"(%8) : (tensor<2x4x256x256xbf16>) -> tensor<8x256x256xbf16>
   %10 = "cuesta.reshape"(%v) : (tensor<2x4x256x64xbf16>) -> tensor<8x256x64xbf16>
   %11 = "cuesta.mm"(%9, %10) : (tensor<8x256x256xbf16>, tensor<8x256x64xbf16>) -> tensor<8x256x64xbf16>
-  return %11 : tensor<8x256x64xbf16>
+  %12 = "cuesta.logsumexp"(%6) {dims = [3]} : (tensor<2x4x256x256xf32>) -> tensor<2x4x256xf32>
+  return %11, %12 : tensor<8x256x64xbf16>, tensor<2x4x256xf32>
 }
 }
 
 // -----
 
-// A softmax whose rows of -inf are NaN stays, as does one that another op reads too, and heads above 128 elements.
+// A softmax whose rows of -inf are NaN becomes one as well. One that another op reads too stays, and heads above 128
+// elements do.
 // CHECK-LABEL: func.func @apart
-// CHECK-COUNT-3: cuesta.softmax
+// CHECK: "cuesta.softmax_mm"({{.*}}safe = 0
+// CHECK-COUNT-2: "cuesta.softmax"
 module attributes {cuesta.target = "cuda:90"} {
 func.func @apart(%q: tensor<8x64x64xf32>, %k: tensor<8x64x64xf32>, %wide: tensor<8x64x256xf32>) -> (tensor<8x64x64xf32>, tensor<8x64x64xf32>, tensor<8x64x64xf32>, tensor<8x64x256xf32>) {
   %0 = "cuesta.mm"(%q, %k) : (tensor<8x64x64xf32>, tensor<8x64x64xf32>) -> tensor<8x64x64xf32>

@@ -11,21 +11,27 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from cuesta._mlir import ir
-from cuesta.dialects import types
-from cuesta.dialects.types import byte_count, shape_of, spelling_of
+from cuesta.dialects.types import byte_count, shape_of
 from cuesta.passes.analysis.memory_order import MemoryOrder
 from cuesta.passes.form_kernels.fusion.limits import CPU, FusionLimits
 from cuesta.passes.form_kernels.fusion.nodes import Item, Node
 from cuesta.passes.form_kernels.fusion.paths import Paths
 from cuesta.passes.form_kernels.fusion.products import product_classes, product_refusal
-from cuesta.passes.form_kernels.fusion.space import Conflict, Loop, Space, class_sizes, join, parallel_classes
+from cuesta.passes.form_kernels.fusion.space import (
+    Conflict,
+    Loop,
+    Space,
+    class_sizes,
+    join,
+    parallel_classes,
+    tile_bytes,
+)
 from cuesta.passes.form_kernels.fusion.windows import window_refusal
-from cuesta.sizes import estimate, hint
+from cuesta.sizes import estimate
 
 #: A group that reads less than this share of the bytes that two groups read together counts as little work.
 _LITTLE = 0.1
@@ -101,6 +107,7 @@ class Grouping:
             for item in self.items:
                 if isinstance(item, Node) and self._is_late(item) and len(self.group[item.index].members) == 1:
                     self._merge_producers(item)  # no reader's kernel has taken the conversion in
+            self._merge_makers()
             self._merge_siblings()
             if self.machine.scalars_together:
                 self._merge_scalars()
@@ -127,6 +134,18 @@ class Grouping:
                 self._note(producer_node, node, reason, gain)
             elif self._is_late(producer_node):
                 self._merge_producers(producer_node)
+
+    def _merge_makers(self) -> None:
+        """Merges what else computes the left factor of a product: the second of two products that meet in the factor
+        could not join the first before the product was there."""
+        for item in self.items:
+            if isinstance(item, Node) and item.factor is not None:
+                count = 0
+                while count < len(members := self.group[item.index].members):
+                    count = len(members)
+                    for node in members:
+                        self._merge_producers(node)
+        self.remarks = [r for r in self.remarks if self.group.get(r.producer) is not self.group.get(r.consumer)]
 
     def _is_late(self, node: Node) -> bool:
         """Whether a node only widens and should join its reader's kernel, which then reads the narrow tensor."""
@@ -207,7 +226,7 @@ class Grouping:
         else:
             scatters = any(node.base is not None for node in nodes)
             # A tile that repeats a widening reads the narrow tensor instead of the wide one, which takes no longer.
-            free = [n.index for n in nodes if n.widens or self._is_little(n) or _is_free(n, scatters)]
+            free = [n.index for n in nodes if n.widens or self._is_little(n) or n.is_free(scatters)]
             parallel = parallel_classes(space, nodes, self._internal(nodes), free, self.machine.repeated_rows)
             reason = window_refusal(space, nodes, parallel) or self._tiling_refusal(a, b, nodes, space, parallel)
         if reason is not None:
@@ -241,8 +260,8 @@ class Grouping:
         """The reason why the `nodes` of two groups, none a matrix product, are no good kernel whose tiles run over the
         classes `parallel`; None if they are."""
         if not parallel:
-            reduces = not all(all(n.parallel) for n in nodes)
-            serial = (self.machine.serial_kernels and reduces) or (not a.parallel and not b.parallel)
+            joins = self.machine.serial_kernels and any(_is_one_sum(group) for group in (a, b))
+            serial = joins or (not a.parallel and not b.parallel)
             small = all(n.elements <= self.machine.tail_elements for n in nodes)
             return None if serial and small else _NO_COMMON
         tiles = self._tiles(nodes, space, parallel)
@@ -251,7 +270,7 @@ class Grouping:
         if not self._holds_stages(nodes, space, parallel):
             return "the values between two reductions do not fit into one program"
         inside = self._internal(nodes) if self.machine.in_sequence else ()
-        if _tile_bytes(nodes, space, parallel, inside) > self.machine.tile_bytes:
+        if tile_bytes(nodes, space, parallel, inside) > self.machine.tile_bytes:
             return "the values between the ops do not fit into the cache"
         if self._columns(nodes, space, parallel) and not (self._group_columns(a) or self._group_columns(b)):
             return "the tiles of one kernel would be walked column by column"
@@ -362,10 +381,10 @@ class Grouping:
         self.remarks.append(Remark(producer.index, consumer.index, reason, count))
 
 
-def _is_free(node: Node, scatters: bool) -> bool:
-    """Whether recomputing a node costs next to nothing in its kernel: the node is cheap, and either the kernel scatters
-    or the node reads no tensor, only loop indices."""
-    return node.is_cheap and (scatters or (not node.reads and not node.gathers and all(node.parallel)))
+def _is_one_sum(group: Group) -> bool:
+    """Whether a group reduces all that it walks, of known size, to single numbers."""
+    known = all(isinstance(size, int) for node in group.nodes for size in node.sizes)
+    return known and not group.parallel and not all(all(node.parallel) for node in group.nodes)
 
 
 _NO_COMMON = "no loop is parallel in both ops"
@@ -376,21 +395,3 @@ def _gathers(reader: Group, writer: Group) -> bool:
     """Whether `reader` reads a result of `writer` at computed positions, which may be in any tile."""
     written = {r for n in writer.members for r in n.results}
     return any(v in written for n in reader.members for v in n.gathers)
-
-
-def _tile_bytes(nodes: list[Node], space: Space, parallel: set[tuple[int, int]], inside: Collection[int]) -> int:
-    """Bytes per tile of the tensors that pass between nodes of the group. An elementwise node of `inside` (read only by
-    the group) with a single reader is computed in that reader's loops, so its result takes no memory."""
-    written = {r: (n, dims) for n in nodes for r, dims in zip(n.results, n.writes, strict=True)}
-    passed = Counter(read.value for n in nodes for read in n.reads if read.value in written)
-    total = 0
-    for value, readers in passed.items():
-        node, dims = written[value]
-        if readers == 1 and node.index in inside and len(node.results) == 1 and all(node.parallel):
-            continue
-        count = types.byte_size(spelling_of(value))
-        for size, d in zip(shape_of(value), dims, strict=True):
-            if space.find((node.index, d)) not in parallel:
-                count *= hint(size)
-        total += count
-    return total

@@ -16,7 +16,7 @@ from cuesta.dialects.kernel_fields import WindowedDim, windowed_dims
 from cuesta.dialects.kernel_module import body_ops
 from cuesta.dialects.kernel_scatter import KernelScatter, is_scatter, meaning_of
 from cuesta.dialects.named_linalg import is_fill, is_generic, is_index
-from cuesta.dialects.product import SOFTMAX, TILE, roles_of
+from cuesta.dialects.product import FACTOR, TILE, roles_of
 from cuesta.dialects.types import byte_count, shape_of, size_of, spelled
 from cuesta.dialects.upstream_fields import ITERATOR_TYPES, PARALLEL
 from cuesta.sizes import Number, Size, hint
@@ -65,8 +65,8 @@ class Node(Item):
     #: For a matrix product: the loops of M, N and K, and its tile.
     product: tuple[int, int, int] | None = None
     tile: str | None = None
-    #: Whether the product's left factor holds scores, whose softmax is multiplied.
-    softmax: bool = False
+    #: What the product's left factor is where its kernel computes it (dialects/product.py).
+    factor: str | None = None
     #: For a sum over windows of the one tensor that it gathers: the dims that these move along.
     windows: tuple[WindowedDim, ...] = ()
     #: For a scatter: the tensor that it writes to.
@@ -96,6 +96,11 @@ class Node(Item):
     def is_cheap(self) -> bool:
         """Whether recomputing the node takes no longer than writing its result to a computed position."""
         return not any(op.name.startswith("math.") for op in self.body)
+
+    def is_free(self, scatters: bool) -> bool:
+        """Whether recomputing the node costs next to nothing in its kernel: it is cheap, and either the kernel scatters
+        or the node reads no tensor, only loop indices."""
+        return self.is_cheap and (scatters or (not self.reads and not self.gathers and all(self.parallel)))
 
     @functools.cached_property
     def computed_with(self) -> tuple[Size, ...]:
@@ -221,6 +226,6 @@ def node_of(index: int, op: ir.Operation) -> Node:
         widens=body == _WIDENING,
         product=roles_of(op) if TILE.is_on(op) else None,
         tile=TILE.find(op),
-        softmax=SOFTMAX.is_on(op),
+        factor=FACTOR.find(op),
         windows=tuple(windowed_dims(op)),
     )

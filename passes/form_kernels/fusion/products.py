@@ -4,8 +4,9 @@ A program computes a block of the product, so every class but the summed one is 
 class is an epilogue, computed once after the sum. A node that has the summed class makes an operand: every program
 recomputes the part that it needs, so the left operand is recomputed for each block along N.
 
-A product by a softmax may have the product of its scores in its kernel, with pointwise work between them: attention. A
-program has whole rows of the result, so no score is computed twice.
+A product whose left factor is computed in its kernel may have the products there that it is computed from, with
+pointwise work between them: attention and its gradients. A program has whole rows of the result, so no element of the
+factor is computed twice.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from cuesta.dialects.product import Tile, is_in_panels
 from cuesta.passes.form_kernels.fusion.nodes import Node
 from cuesta.passes.form_kernels.fusion.space import Loop, Space
 
-#: Most products of one kernel: each keeps a block of sums in registers.
-_MOST = 2
+#: Most products of one kernel: each keeps a block of sums in registers. The two that a factor is computed from keep
+#: theirs only until the factor is multiplied.
+_MOST, _MOST_THROUGH = 2, 3
 #: An operand is made in the product's kernel if each of its elements is computed at most this many times. Computing an
 #: element takes about as long as moving a byte; fusing saves writing and reading two bytes per element.
 _REPEATS = 4
@@ -45,23 +47,25 @@ def product_refusal(
     first = _chief(products)
     classes = _roots(space, first)
     m, n, k = _roles(space, first)
-    if len(products) > _MOST:
-        return f"one kernel would have more than {_MOST} matrix products"
+    most = _MOST if first.factor is None else _MOST_THROUGH
+    if len(products) > most:
+        return f"one kernel would have more than {most} matrix products"
     multiplied = {result for product in products for result in product.results}
     for other in products:
         if other is first:
             continue
-        if first.softmax:
-            if not _makes_scores(space, other, first) or other.index not in internal:
-                return "a matrix product by a softmax has no other product in its kernel than that of its scores"
+        if first.factor is not None:
+            if not _makes_factor(space, other, first) or other.index not in internal:
+                return "a matrix product whose left factor is computed has no other products in its kernel"
         elif _roots(space, other) != classes or _roles(space, other) != (m, n, k) or other.tile != first.tile:
             return "two matrix products have different loops or tiles"
-    scores = next((n for n in products if n is not first), None) if first.softmax else None
+    makers = [n for n in products if n is not first] if first.factor is not None else []
     for node in nodes:
         if node.product is not None:
             continue
-        if scores is not None and _roles(space, scores)[2] in _roots(space, node):
-            if (refused := _refused_factor(space, node, scores, internal)) is not None:
+        maker = next((product for product in makers if _roles(space, product)[2] in _roots(space, node)), None)
+        if maker is not None:
+            if (refused := _refused_factor(space, node, maker, internal)) is not None:
                 return refused
             continue
         if not epilogues and any(read.value in multiplied for read in node.reads):
@@ -71,7 +75,8 @@ def product_refusal(
             return "a program computes one block of the matrix product, which is too little for a reduction"
         if not own <= classes or {m, n, k} <= own:
             return "the op's loops are neither an operand's nor the result's of the matrix product"
-        if own != classes - {k} and node.index not in internal:
+        written = [classes - {k}] if first.factor is None else [classes - {k}, classes - {k, n}]
+        if own not in written and node.index not in internal:
             return "every program of the matrix product would write the op's result"
         if k in own and is_in_panels(first.tile):
             return "every tile of the matrix product would recompute its operand"
@@ -81,26 +86,26 @@ def product_refusal(
 
 
 def _chief(products: Sequence[Node]) -> Node:
-    """The product whose result the kernel's programs share out: the one by a softmax, or else any."""
-    return next((product for product in products if product.softmax), products[0])
+    """The product whose result the kernel's programs share out: the one whose left factor is computed, or else any."""
+    return next((product for product in products if product.factor is not None), products[0])
 
 
-def _makes_scores(space: Space, product: Node, weighted: Node) -> bool:
-    """Whether a product has the loops of the left factor of `weighted`, and sums along a loop of its own."""
-    (m, n, k), (own_m, own_n, own_k) = _roles(space, weighted), _roles(space, product)
-    classes = _roots(space, weighted)
+def _makes_factor(space: Space, product: Node, chief: Node) -> bool:
+    """Whether a product has the loops of the left factor of `chief`, and sums along a loop of its own."""
+    (m, n, k), (own_m, own_n, own_k) = _roles(space, chief), _roles(space, product)
+    classes = _roots(space, chief)
     loops_agree = (own_m, own_n) == (m, k) and _roots(space, product) - {own_k} == classes - {n}
-    return loops_agree and own_k not in classes and not product.softmax
+    return loops_agree and own_k not in classes and product.factor is None
 
 
-def _refused_factor(space: Space, node: Node, scores: Node, internal: Collection[int]) -> str | None:
-    """Why a node that makes a factor of a product of scores cannot be in its kernel; None if it can. The left factor is
-    made once, before the loop along the keys."""
-    own, (m, n, _) = _roots(space, node), _roles(space, scores)
-    if not all(node.parallel) or not own <= _roots(space, scores) or {m, n} <= own or node.index not in internal:
-        return "the op's loops are not those of one factor of the scores"
-    if n in own and _is_dear(node, own, scores, {n: (1, m)}, space):
-        return "every block of queries would recompute the keys"
+def _refused_factor(space: Space, node: Node, product: Node, internal: Collection[int]) -> str | None:
+    """Why a node that makes a factor of one of the products which a left factor is computed from cannot be in its
+    kernel; None if it can. The left factor of such a product is made once, before the loop."""
+    own, (m, n, _) = _roots(space, node), _roles(space, product)
+    if not all(node.parallel) or not own <= _roots(space, product) or {m, n} <= own or node.index not in internal:
+        return "the op's loops are not those of one factor of the inner product"
+    if n in own and _is_dear(node, own, product, {n: (1, m)}, space):
+        return "every block of rows would recompute the inner product's right factor"
     return None
 
 

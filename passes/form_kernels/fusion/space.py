@@ -7,11 +7,14 @@ so everything that a generic needs from its producers is in its own tile.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from cuesta._mlir import ir
+from cuesta.dialects.types import byte_size, shape_of, spelling_of
 from cuesta.passes.form_kernels.fusion.nodes import Node
+from cuesta.sizes import hint
 
 #: A generic that lacks a class is repeated in each of its tiles; this may cost up to this share of the group's work.
 _REPEAT_SHARE = 0.1
@@ -82,6 +85,8 @@ def join(spaces: Sequence[Space], nodes: Sequence[Node]) -> Space:
                 first_read[read.value] = (node, read.dims)
     space.check(nodes)
     for a, a_dims, b, b_dims in shared:
+        if _sum_differently(a, a_dims, b, b_dims):
+            continue
         if all(space.find((a.index, da)) == space.find((b.index, db)) for da, db in zip(a_dims, b_dims, strict=True)):
             continue
         # Two readers of one input share its classes if that causes no conflict; they need not.
@@ -93,6 +98,14 @@ def join(spaces: Sequence[Space], nodes: Sequence[Node]) -> Space:
             continue
         space = attempt
     return space
+
+
+def _sum_differently(a: Node, a_dims: Sequence[int], b: Node, b_dims: Sequence[int]) -> bool:
+    """Whether two products read a tensor that one of them sums along another dim than the other, as attention's
+    gradient reads its keys: no loop could do both."""
+    if a.product is None or b.product is None:
+        return False
+    return any(a.parallel[da] != b.parallel[db] for da, db in zip(a_dims, b_dims, strict=True))
 
 
 def _unify_dims(space: Space, a: Node, a_dims: Sequence[int], b: Node, b_dims: Sequence[int]) -> None:
@@ -141,3 +154,21 @@ def parallel_classes(
         if lacking and repeated > _REPEAT_SHARE * work * rows:
             chosen.difference_update(lacking)
     return chosen
+
+
+def tile_bytes(nodes: Sequence[Node], space: Space, parallel: Collection[Loop], inside: Collection[int]) -> int:
+    """Bytes per tile of the tensors that pass between nodes of the group. An elementwise node of `inside` (read only by
+    the group) with a single reader is computed in that reader's loops, so its result takes no memory."""
+    written = {r: (n, dims) for n in nodes for r, dims in zip(n.results, n.writes, strict=True)}
+    passed = Counter(read.value for n in nodes for read in n.reads if read.value in written)
+    total = 0
+    for value, readers in passed.items():
+        node, dims = written[value]
+        if readers == 1 and node.index in inside and len(node.results) == 1 and all(node.parallel):
+            continue
+        count = byte_size(spelling_of(value))
+        for size, d in zip(shape_of(value), dims, strict=True):
+            if space.find((node.index, d)) not in parallel:
+                count *= hint(size)
+        total += count
+    return total

@@ -347,4 +347,4 @@ def _product_key(kn: KernelNode, number: dict[int, int]) -> tuple[object, ...] |
     if kn.node.product is None:
         return None
     roles = tuple(number[loop] for loop in kn.node.product)
-    return roles, kn.node.tile, PRECISION.find(kn.node.op), kn.node.softmax
+    return roles, kn.node.tile, PRECISION.find(kn.node.op), kn.node.factor

@@ -29,7 +29,7 @@ from cuesta.dialects.kernel_fields import (
 from cuesta.dialects.kernel_module import shape_attributes
 from cuesta.dialects.kernel_scatter import KernelScatter, meaning_of
 from cuesta.dialects.named_linalg import fill, is_index
-from cuesta.dialects.product import PRECISION, ROLES, SOFTMAX, TILE
+from cuesta.dialects.product import FACTOR, PRECISION, ROLES, TILE
 from cuesta.dialects.types import row_major, size_of, strided
 from cuesta.dialects.upstream_fields import INDEX_DIM
 from cuesta.passes.form_kernels.kernels.kernel import Kernel, KernelNode, Operand
@@ -124,8 +124,8 @@ def _emit_node(
         precision = PRECISION.find(kn.node.op)
         if precision is not None:
             PRECISION.put(op, precision)
-        if kn.node.softmax:
-            SOFTMAX.mark(op)
+        if kn.node.factor is not None:
+            FACTOR.put(op, kn.node.factor)
     if kn.node.windows:
         class_of = {loop_of[c]: number[c] for c in loops} | {-1: -1}
         put_windowed_dims(op, [d._replace(loop=class_of[d.loop], place=class_of[d.place]) for d in kn.node.windows])

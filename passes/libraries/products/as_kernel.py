@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 
@@ -13,13 +14,13 @@ from cuesta.dialects.cuesta.shape import Permute, Reshape
 from cuesta.dialects.cuesta.views import VIEWS
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import opmath, shape_of, spelling_of, tensor
-from cuesta.passes.graph.hoist_reshapes import reshaped
+from cuesta.passes.graph.hoist_reshapes import POINTWISE, reshaped
 from cuesta.passes.infra.graph_rewrite import users
 from cuesta.passes.libraries.products.packed_weights import apart, multiply_panels, packed_panels
 from cuesta.passes.libraries.products.quantised import quantised_factor
 from cuesta.passes.libraries.products.routes import COLUMNS, NARROW_FLOATS, PANELS, ROWS, TENSOR_CORES
 from cuesta.passes.libraries.products.tiles import Plan
-from cuesta.sizes import Number
+from cuesta.sizes import Number, hint
 
 _B = GraphBuilder()
 #: Readers of a product that compute nothing.
@@ -115,15 +116,39 @@ def _as_sum(route: str, a: ir.Value, b: ir.Value, columns: Sequence[Number]) -> 
 
 
 def _dims_of_k(b: ir.Value) -> list[Number]:
-    """The dims into which K is split where the right factor is computed, such as the groups of a quantised weight; else
-    K. A sum over these dims needs no reshape between the product and what computes the factor."""
+    """The dims into which K is split where the right factor is computed, such as the groups of a quantised weight, and
+    the pair of values in a byte; else K. A sum over these dims needs no reshape between the product and what computes
+    the factor."""
     k = shape_of(b)[-2]
     turned = maker(b, Permute)
-    merged = maker(turned.operands[0], Reshape) if turned is not None else None
-    if merged is None or len(shape_of(b)) > 2 or isinstance(merged.operands[0].owner, ir.Block):
+    if turned is None or len(shape_of(b)) > 2 or not isinstance(k, int):
         return [k]
-    first, *rest = shape_of(merged.operands[0])
-    return rest if rest and first == shape_of(b)[-1] else [k]
+    ends, pending = set(), [turned.operands[0]]
+    while pending:
+        op = maker(pending.pop())
+        if op is None:
+            continue
+        if Reshape.matches(op) and not isinstance(op.operands[0].owner, ir.Block):
+            first, *rest = shape_of(op.operands[0])
+            if first != shape_of(b)[-1] or not all(isinstance(n, int) for n in rest):
+                continue
+            ends |= _ends([n for n in rest if isinstance(n, int)])
+        if op.name in POINTWISE or Reshape.matches(op):
+            # What is the same for the whole row, or for a group of it, is not split.
+            pending += [x for x in op.operands if math.prod(map(hint, shape_of(x)[1:])) == k]
+    return _between(ends | {1, k})
+
+
+def _ends(sizes: Sequence[int]) -> set[int]:
+    """Of dims, the number of elements from each on to the last dim's end."""
+    return {math.prod(sizes[d:]) for d in range(len(sizes))}
+
+
+def _between(ends: set[int]) -> list[Number]:
+    """The dims that have these ends; those of the largest one alone where the others are no multiples of each other."""
+    largest = sorted(ends, reverse=True)
+    steps = list(itertools.pairwise(largest))
+    return [a // b for a, b in steps] if all(a % b == 0 for a, b in steps) else [largest[0]]
 
 
 def _in_panels(op: ir.Operation, a: ir.Value, b: ir.Value) -> ir.Value:

@@ -167,6 +167,26 @@ def test_gradients(name: str) -> None:
 
 
 @pytest.mark.usefixtures("gradients_on_cpu")
+@pytest.mark.parametrize("name", CASES)
+def test_kernels_of_gradients_on_a_gpu(name: str) -> None:
+    """One kernel for each of the gradients of q, k and v, which computes what it needs of the scores."""
+    function = attended(name)
+
+    def gradients(run: Callable[..., Any], dtype: torch.dtype) -> tuple[Tensor, ...]:
+        inputs = [x.to(dtype).requires_grad_() for x in given(dtype=torch.bfloat16)]
+        return torch.autograd.grad((run(*inputs) * weight.to(dtype)).sum(), inputs)
+
+    weight = torch.randn(2, HEADS, LENGTH, DEPTH)
+    compiled = torch.compile(function, backend="cuesta", fullgraph=True, options={"target": "tt"})
+    actual = gradients(compiled, torch.bfloat16)
+    expected, exact = gradients(function, torch.bfloat16), gradients(function, torch.float64)
+    for ours, eager, right in zip(actual, expected, exact, strict=True):
+        assert (ours - right).norm() <= 2 * (eager - right).norm()
+    graphs = cuesta.report().as_dict()["graphs"]
+    assert [sum("factor" in kernel["ops"] for kernel in graph["kernels"]) for graph in graphs] == [0, 3]
+
+
+@pytest.mark.usefixtures("gradients_on_cpu")
 def test_gradients_of_captured_tensors_and_of_the_logsumexp() -> None:
     table, factors = torch.randn(HEADS, 2 * LENGTH, requires_grad=True), torch.rand(HEADS, requires_grad=True)
     mask = create_block_mask(causal, None, None, LENGTH, LENGTH, device="cpu")

@@ -1,0 +1,244 @@
+"""Makes kernels of products whose left factor is pointwise work on other products, such as attention's gradients; a
+part of call-libraries.
+
+    %s = cuesta.mm(%q, %k^T)                      %s = cuesta.mm(%q, %k^T) {product = "128x64x64/8/2"}
+    %p = cuesta.exp(%s - %l)                      %p = cuesta.exp(%s - %l)
+    %g = cuesta.mm(%do, %v^T)                →    %g = cuesta.mm(%do, %v^T) {product = "128x64x64/8/2"}
+    %d = cuesta.mul(%p, %g)                       %d = cuesta.mul(%p, %g)
+    %r = cuesta.mm(%d, %k)                        %r = cuesta.mm(%d, %k) {product = "128x64x64/8/2", computed}
+
+On a GPU form-kernels fuses all of it: a program has a block of rows and walks along K, and no tensor of scores is in
+memory. Each such product gets ops of its own for its factor, because recomputing them is cheaper than memory: the ops
+are marked with the product's number, so that cse does not join them with another product's. A factor that is
+transposed is computed transposed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+
+from cuesta._mlir import ir
+from cuesta.dialects import maker
+from cuesta.dialects.clones import repeat_op
+from cuesta.dialects.cuesta.contraction import MatMul
+from cuesta.dialects.cuesta.dialect import names_of
+from cuesta.dialects.cuesta.indexing import Index
+from cuesta.dialects.cuesta.shape import Constant, Expand, Iota, Permute, Reshape
+from cuesta.dialects.fields import Int
+from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.product import LEAST, Tile
+from cuesta.dialects.types import opmath, shape_of, spelling_of, static_shape, tensor
+from cuesta.passes.analysis.match import unreshaped
+from cuesta.passes.gpu.block_sizes import power_at_least
+from cuesta.passes.graph.hoist_reshapes import POINTWISE, reshaped
+from cuesta.passes.infra import graph_rewrite
+from cuesta.passes.infra.graph_rewrite import erase_dead, functions, named
+from cuesta.passes.libraries.products.narrow_factors import narrow_factors
+from cuesta.sizes import Number, hint
+
+_B = GraphBuilder()
+#: Of an op that computes a product's left factor: the number of that product; and of the reader, for one of `_COPIED`.
+_PART, _READER = Int("cuesta.part"), Int("cuesta.reader")
+#: The largest side of a factor of attention, a head: a program's sums and a block of factors fit a multiprocessor.
+LARGEST = 128
+#: Rows of a block, how much of K it takes at a time, warps, and stages of the loop along K, as measured on an H100 with
+#: sides of up to 64 and of 128.
+_NARROW, _WIDE = (64, 32, 4, 3), (128, 64, 8, 3)
+#: The most products that a factor is computed from.
+_MOST = 2
+#: Ops, beside pointwise ones, that are computed again for each product if they have at most so many elements.
+_COPIED, _FEW = names_of(Iota, Constant, Reshape, Index), 4096
+
+
+def compute_factors(module: ir.Module, kinds: Collection[str]) -> None:
+    """Rewrites the products of a module whose left factor may be computed in their kernel, from factors of one of the
+    types `kinds`."""
+    part = 0
+    for function in functions(module):
+        ops = [view.operation for view in function.regions[0].blocks[0].operations]
+        for op in [op for op in ops if MatMul.matches(op) and not MatMul.product.is_on(op)]:
+            part += _rewrite(op, kinds, part)
+    erase_dead(module)
+
+
+def _rewrite(op: ir.Operation, kinds: Collection[str], part: int) -> bool:
+    """Rewrites one product if that is possible."""
+    left, right = op.operands
+    view = maker(unreshaped(left), Permute)
+    turned = view is not None and _swaps_last(Permute.dims.of(view))
+    value = unreshaped(view.operands[0]) if turned and view is not None else unreshaped(left)
+    rank = len(shape_of(value))
+    if len(shape_of(op.operands[0])) != 3 or rank < 3 or not _keeps_matrices(left, value, turned):
+        return False
+    chain = _Chain.of(value, turned, part)
+    if chain is None:
+        return False
+    *batch, m, k = chain.sizes
+    n, sides = shape_of(right)[-1], [shape_of(product.operands[0])[-1] for product in chain.products]
+    known = [size for size in (m, k, n, *sides) if isinstance(size, int)]
+    if len(known) < 3 + len(sides) or not all(isinstance(size, int) for size in batch):
+        return False
+    with ir.InsertionPoint(op):
+        factors = [narrow_factors(product) or list(product.operands) for product in chain.products]
+    types = {spelling_of(x) for x in (value, right, *(x for pair in factors for x in pair))}
+    if len(types) > 1 or not types <= {*kinds} or min(known) < LEAST or max(known[2:]) > LARGEST:
+        return False
+    with ir.InsertionPoint(op), named("factor", op):
+        tile = _tile(known[0], known[2], max(known[2:]))
+        chain.make(dict(zip(chain.products, factors, strict=True)), tile)
+        product = multiplied(chain.computed(value), right, [*batch, m, k], [*batch, k, n], tile)
+        MatMul.computed.mark(product.owner)
+        put(op, product)
+    return True
+
+
+def put(op: ir.Operation, product: ir.Value) -> None:
+    """Replaces a product by another, in the type and with the dims of the old one's result."""
+    (result,) = op.results
+    graph_rewrite.replace(op, [_B.reshape(_B.convert(product, spelling_of(result)), shape_of(result))])
+
+
+def multiplied(a: ir.Value, b: ir.Value, left: Sequence[Number], right: Sequence[Number], tile: Tile) -> ir.Value:
+    """The product of two factors of these sizes, a kernel with its sums in the type that the right one is summed in."""
+    kind = tensor([*left[:-1], right[-1]], opmath(spelling_of(b)))
+    product = MatMul(reshaped(a, left), reshaped(b, right), kind).result
+    MatMul.product.put(product.owner, str(tile))
+    return product
+
+
+@dataclass
+class _Chain:
+    """What computes a factor: pointwise ops on products, with the factor's sizes as they are wanted."""
+
+    sizes: list[Number]
+    turned: bool
+    part: int
+    products: list[ir.Operation]
+    #: Values that the products lead to.
+    derived: set[ir.Value]
+    made: dict[ir.Value, ir.Value] = field(default_factory=dict)
+    readers: int = 0
+
+    @staticmethod
+    def of(value: ir.Value, turned: bool, part: int) -> _Chain | None:
+        """What computes `value`; None where it is computed in another way."""
+        *batch, m, k = shape_of(value)
+        chain = _Chain([*batch, *((k, m) if turned else (m, k))], turned, part, [], set())
+        if not chain._derive(value, set()) or not 1 <= len(chain.products) <= _MOST:
+            return None
+        return chain if all(chain._is_whole(x, value) for x in chain.derived) else None
+
+    def _derive(self, value: ir.Value, seen: set[ir.Value]) -> bool:
+        """Whether a product leads to a value; enters it, and what leads to it."""
+        if value in seen:
+            return value in self.derived
+        seen.add(value)
+        op = maker(value)
+        if op is None:
+            return False
+        if MatMul.matches(op) and not MatMul.product.is_on(op) and len(shape_of(value)) == 3:
+            self.products.append(op)
+            found = True
+        elif op.name in POINTWISE or (Reshape.matches(op) and shape_of(op.operands[0])[-2:] == shape_of(value)[-2:]):
+            reached = [self._derive(x, seen) for x in op.operands]  # all of them, to enter each
+            found = any(reached)
+        else:
+            return False
+        if found:
+            self.derived.add(value)
+        return found
+
+    def _is_whole(self, value: ir.Value, whole: ir.Value) -> bool:
+        """Whether a derived value has the factor's shape, or is a product that a reshape gives this shape."""
+        op = maker(value)
+        return shape_of(value) == shape_of(whole) or (op is not None and MatMul.matches(op))
+
+    def make(self, factors: dict[ir.Operation, Sequence[ir.Value]], whole: Tile) -> None:
+        """Makes the products anew from these factors, transposed if the whole is; `whole` is the tile of the whole."""
+        *batch, m, k = self.sizes
+        for op, (a, b) in factors.items():
+            (depth,) = static_shape(a)[-1:]
+            if self.turned:
+                a, b = _turned(b), _turned(a)
+            tile = replace(whole, n=whole.k, k=power_at_least(depth))
+            product = multiplied(a, b, [*batch, m, depth], [*batch, depth, k], tile)
+            _PART.put(product.owner, self.part)
+            self.made[op.results[0]] = _B.convert(product, spelling_of(op.results[0]))
+
+    def computed(self, value: ir.Value) -> ir.Value:
+        """A value of the chain, or what one reads, computed for this product alone; made once."""
+        if value not in self.made:
+            self.made[value] = self._compute(value)
+        return self.made[value]
+
+    def _compute(self, value: ir.Value) -> ir.Value:
+        op = maker(value)
+        if op is None:
+            return self._view(value)
+        if Reshape.matches(op) and value in self.derived:
+            return self.computed(op.operands[0])
+        if Expand.matches(op):  # its readers are pointwise, and broadcast
+            return self.computed(op.operands[0])
+        if op.name in POINTWISE:
+            operands = [self.computed(x) for x in op.operands]
+            return self._repeated(op, operands, self._sizes(value))
+        self.readers += 1
+        return self._view(self._copied(value))
+
+    def _copied(self, value: ir.Value) -> ir.Value:
+        """A few positions or numbers, computed again for each reader, which then computes them in its own loops; any
+        other value itself."""
+        op = maker(value)
+        if op is None or not (op.name in _COPIED or op.name in POINTWISE) or hint(math.prod(shape_of(value))) > _FEW:
+            return value
+        copy = self._repeated(op, [self._copied(x) for x in op.operands], shape_of(value))
+        _READER.put(copy.owner, self.readers)
+        return copy
+
+    def _repeated(self, op: ir.Operation, operands: Sequence[ir.Value], sizes: Sequence[Number]) -> ir.Value:
+        copy = repeat_op(op, operands, tensor(sizes, spelling_of(op.results[0])))
+        _PART.put(copy, self.part)
+        return copy.results[0]
+
+    def _sizes(self, value: ir.Value) -> list[Number]:
+        """The sizes of what is made of a value."""
+        if value in self.derived:
+            return self.sizes
+        sizes = list(shape_of(value))
+        if not self.turned or not sizes:
+            return sizes
+        return [*sizes[:-2], sizes[-1], sizes[-2]] if len(sizes) > 1 else [sizes[0], 1]
+
+    def _view(self, value: ir.Value) -> ir.Value:
+        """A value of which the chain reads the elements, transposed if the whole is."""
+        if not self.turned or not shape_of(value):
+            return value
+        if len(shape_of(value)) == 1:
+            return _B.reshape(value, self._sizes(value))
+        return _turned(value)
+
+
+def _turned(x: ir.Value) -> ir.Value:
+    """x with its last two dims swapped."""
+    *batch, m, n = range(len(shape_of(x)))
+    return _B.permute(x, [*batch, n, m])
+
+
+def _swaps_last(dims: Sequence[int]) -> bool:
+    *batch, m, n = dims
+    return [*batch, n, m] == list(range(len(dims)))
+
+
+def _keeps_matrices(left: ir.Value, value: ir.Value, turned: bool) -> bool:
+    """Whether the operand of a product has the matrices of a value, or their transposes, in the same order."""
+    m, k = shape_of(value)[-2:]
+    return shape_of(left)[-2:] == ((k, m) if turned else (m, k))
+
+
+def _tile(rows: int, columns: int, side: int) -> Tile:
+    """The tile of a product whose columns, and the factors of its own factor, are up to `side` wide: a program has all
+    columns."""
+    m, k, warps, stages = _NARROW if side <= _NARROW[0] else _WIDE
+    return Tile(min(m, power_at_least(rows)), power_at_least(columns), k, warps, stages)

@@ -1,0 +1,57 @@
+// RUN: cuesta-opt --pass-pipeline='builtin.module(call-libraries{attention=kernel})' --split-input-file %s | filecheck %s
+
+// The gradients of keys and values: each product has a factor of its own, computed transposed from the products that it
+// needs, of the narrow factors. The ops of each have its number.
+// CHECK-LABEL: func.func @gradients
+// CHECK-SAME: (%[[Q:.*]]: tensor<8x256x64xbf16>, %[[K:.*]]: tensor<8x256x64xbf16>, %[[V:.*]]: tensor<8x256x64xbf16>, %[[G:.*]]: tensor<8x256x64xbf16>, %[[L:.*]]: tensor<8x256x1xf32>)
+// CHECK: %[[S:.*]] = "cuesta.mm"({{.*}}) {cuesta.part = 0 : i64, product = "64x32x64/4/3"} : (tensor<8x256x64xbf16>, tensor<8x64x256xbf16>) -> tensor<8x256x256xf32>
+// CHECK: %[[P:.*]] = "cuesta.mm"({{.*}}) {cuesta.part = 0 : i64, product = "64x32x64/4/3"}
+// CHECK: %[[LT:.*]] = "cuesta.permute"(%[[L]]) {dims = [0, 2, 1]} : (tensor<8x256x1xf32>) -> tensor<8x1x256xf32>
+// CHECK: %[[D:.*]] = "cuesta.sub"(%[[S]], %[[LT]]) {cuesta.part = 0 : i64}
+// CHECK: %[[E:.*]] = "cuesta.exp"(%[[D]]) {cuesta.part = 0 : i64}
+// CHECK: %[[F:.*]] = "cuesta.mul"(%[[E]], %[[P]]) {cuesta.part = 0 : i64}
+// CHECK: %[[N:.*]] = "cuesta.convert"(%[[F]]) {cuesta.part = 0 : i64}
+// CHECK: "cuesta.mm"(%[[N]], %[[Q]]) {computed, product = "64x64x32/4/3"} : (tensor<8x256x256xbf16>, tensor<8x256x64xbf16>) -> tensor<8x256x64xf32>
+// CHECK: "cuesta.mm"({{.*}}) {cuesta.part = 1 : i64, product = "64x32x64/4/3"}
+// CHECK: %[[W:.*]] = "cuesta.convert"(%{{.*}}) {cuesta.part = 1 : i64} : {{.*}} -> tensor<8x256x256xbf16>
+// CHECK: "cuesta.mm"(%[[W]], %[[G]]) {computed,
+// CHECK-NOT: aten.call
+module attributes {cuesta.target = "cuda:90"} {
+func.func @gradients(%q: tensor<8x256x64xbf16>, %k: tensor<8x256x64xbf16>, %v: tensor<8x256x64xbf16>, %g: tensor<8x256x64xbf16>, %l: tensor<8x256x1xf32>) -> (tensor<8x256x64xbf16>, tensor<8x256x64xbf16>) {
+  %qw = "cuesta.convert"(%q) : (tensor<8x256x64xbf16>) -> tensor<8x256x64xf32>
+  %kt = "cuesta.permute"(%k) {dims = [0, 2, 1]} : (tensor<8x256x64xbf16>) -> tensor<8x64x256xbf16>
+  %kw = "cuesta.convert"(%kt) : (tensor<8x64x256xbf16>) -> tensor<8x64x256xf32>
+  %s = "cuesta.mm"(%qw, %kw) : (tensor<8x256x64xf32>, tensor<8x64x256xf32>) -> tensor<8x256x256xf32>
+  %d = "cuesta.sub"(%s, %l) : (tensor<8x256x256xf32>, tensor<8x256x1xf32>) -> tensor<8x256x256xf32>
+  %p = "cuesta.exp"(%d) : (tensor<8x256x256xf32>) -> tensor<8x256x256xf32>
+  %gw = "cuesta.convert"(%g) : (tensor<8x256x64xbf16>) -> tensor<8x256x64xf32>
+  %vt = "cuesta.permute"(%v) {dims = [0, 2, 1]} : (tensor<8x256x64xbf16>) -> tensor<8x64x256xbf16>
+  %vw = "cuesta.convert"(%vt) : (tensor<8x64x256xbf16>) -> tensor<8x64x256xf32>
+  %dp = "cuesta.mm"(%gw, %vw) : (tensor<8x256x64xf32>, tensor<8x64x256xf32>) -> tensor<8x256x256xf32>
+  %ds = "cuesta.mul"(%p, %dp) : (tensor<8x256x256xf32>, tensor<8x256x256xf32>) -> tensor<8x256x256xf32>
+  %dsn = "cuesta.convert"(%ds) : (tensor<8x256x256xf32>) -> tensor<8x256x256xbf16>
+  %dst = "cuesta.permute"(%dsn) {dims = [0, 2, 1]} : (tensor<8x256x256xbf16>) -> tensor<8x256x256xbf16>
+  %dk = "cuesta.mm"(%dst, %q) : (tensor<8x256x256xbf16>, tensor<8x256x64xbf16>) -> tensor<8x256x64xbf16>
+  %pn = "cuesta.convert"(%p) : (tensor<8x256x256xf32>) -> tensor<8x256x256xbf16>
+  %pt = "cuesta.permute"(%pn) {dims = [0, 2, 1]} : (tensor<8x256x256xbf16>) -> tensor<8x256x256xbf16>
+  %dv = "cuesta.mm"(%pt, %g) : (tensor<8x256x256xbf16>, tensor<8x256x64xbf16>) -> tensor<8x256x64xbf16>
+  return %dk, %dv : tensor<8x256x64xbf16>, tensor<8x256x64xbf16>
+}
+}
+
+// -----
+
+// Without a batch the left factor is a layer's input, and a row of 256 is too wide: both stay products of their own.
+// CHECK-LABEL: func.func @others
+// CHECK-COUNT-4: aten.call
+module attributes {cuesta.target = "cuda:90"} {
+func.func @others(%x: tensor<512x64xbf16>, %w: tensor<64x512xbf16>, %u: tensor<512x64xbf16>, %a: tensor<8x64x64xbf16>, %b: tensor<8x64x64xbf16>, %c: tensor<8x64x256xbf16>) -> (tensor<512x64xbf16>, tensor<8x64x256xbf16>) {
+  %0 = "cuesta.mm"(%x, %w) : (tensor<512x64xbf16>, tensor<64x512xbf16>) -> tensor<512x512xbf16>
+  %1 = "cuesta.relu"(%0) : (tensor<512x512xbf16>) -> tensor<512x512xbf16>
+  %2 = "cuesta.mm"(%1, %u) : (tensor<512x512xbf16>, tensor<512x64xbf16>) -> tensor<512x64xbf16>
+  %3 = "cuesta.mm"(%a, %b) : (tensor<8x64x64xbf16>, tensor<8x64x64xbf16>) -> tensor<8x64x64xbf16>
+  %4 = "cuesta.relu"(%3) : (tensor<8x64x64xbf16>) -> tensor<8x64x64xbf16>
+  %5 = "cuesta.mm"(%4, %c) : (tensor<8x64x64xbf16>, tensor<8x64x256xbf16>) -> tensor<8x64x256xbf16>
+  return %2, %5 : tensor<512x64xbf16>, tensor<8x64x256xbf16>
+}
+}
