@@ -5,7 +5,7 @@
 
 The first form is in the host function until kernels are formed. The second form is the only op of a kernel and has the
 results as operands. Operands are those of the cuesta dialect's ops, in f32; a mask is f32 to add, or i8 that marks the
-visible keys.
+visible keys. Attention of few queries has the tile "128 keys", and may be of bf16 or f16.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class KernelAttention(OpenOp):
     scale: Float
     causal: Flag
     masked: Flag
-    #: The text of an `AttentionTile`. At the graph's op it makes the op a kernel.
+    #: The text of an `AttentionTile` or of `FewQueries`. At the graph's op it makes the op a kernel.
     tile: Text
     result_strides: Annotated[NumberRows, OPTIONAL]
 
@@ -71,14 +71,44 @@ class AttentionTile:
         return AttentionTile(*map(int, found.groups()))
 
 
+_FEW_TEXT = re.compile(r"(\d+) keys")
+
+
+@dataclass(frozen=True)
+class FewQueries:
+    """How a kernel walks attention of few queries: all queries that share a head of k and v at once, and `keys` keys at
+    a time, a multiple of 16."""
+
+    keys: int
+
+    def __str__(self) -> str:
+        return f"{self.keys} keys"
+
+    @staticmethod
+    def matches(text: str) -> bool:
+        """Whether a text is the tile of few queries."""
+        return _FEW_TEXT.fullmatch(text) is not None
+
+    @staticmethod
+    def parse(text: str) -> FewQueries:
+        """Reads the text of a tile that matches."""
+        found = _FEW_TEXT.fullmatch(text)
+        assert found is not None
+        return FewQueries(int(found.group(1)))
+
+
 def is_attention(op: ir.Operation) -> bool:
     """Whether an op is attention, or its gradients, as a kernel."""
     return Forward.matches(op) or Backward.matches(op)
 
 
 def _problem(op: ir.Operation) -> str | None:
+    text = KernelAttention.tile.of(op)
+    if Forward.matches(op) and FewQueries.matches(text):
+        keys = FewQueries.parse(text).keys
+        return f'tile "{text}": keys must be a multiple of {LANES}' if keys == 0 or keys % LANES else None
     try:
-        tile = AttentionTile.parse(KernelAttention.tile.of(op))
+        tile = AttentionTile.parse(text)
     except ValueError as problem:
         return str(problem)
     if 0 in (tile.queries, tile.keys, tile.rows) or tile.queries % LANES or tile.rows % ROWS or tile.keys % tile.rows:

@@ -7,7 +7,7 @@
 A product whose left factor its kernel computes, by blocks, has `cuesta.factor` as well, from the generic down to the
 kernel: the factor is the softmax of its operand, or the operand itself, computed from other products in the kernel.
 
-On a CPU the tile is written "256x192x384 by 8x48".
+On a CPU the tile is written "256x192x384 by 8x48", or "4x64x1024 by 4x2" for a product of few rows.
 
 Operands keep their narrow type of memory; the generic's body widens them.
 """
@@ -79,6 +79,11 @@ class Panels:
 
     def __str__(self) -> str:
         return f"{self.m}x{self.n}x{self.k} by {self.rows}x{self.columns}"
+
+    @property
+    def along_k(self) -> bool:
+        """Whether vectors lie along K, not along a panel's columns, which then fill no vector: of few rows."""
+        return self.columns < LEAST
 
     @staticmethod
     def parse(text: str) -> Panels:

@@ -112,6 +112,7 @@ _LOOPS = (
     # 1. The copies that bufferisation left become loops too.
     "expand-copies",
     # 2. Matrix products are lowered before generic loops are made: their sums stay in registers.
+    "multiply-rows",
     "multiply-panels",
     # 3. Sums with a strided destination are accumulated contiguously, while the IR still says that they are sums.
     "sum-beside",
@@ -120,6 +121,8 @@ _LOOPS = (
     "transpose-tiles",
     # Long sums are added up in boxes, after the passes above, which match neighbouring ops.
     "sum-boxes",
+    # Sums along rows that come from memory, while the IR still says that they are sums.
+    "sum-rows",
     # 5. Affine rather than scf loops where they can be: their accesses stay readable to LLVM's vectoriser.
     "make-loops",
     # Narrow columns are written along with the rows beside them, once both are loops.

@@ -42,7 +42,7 @@ class MaskPanel:
         """Reads the mask of a block of keys into the buffer, if there is one. Returns whether any query sees a key."""
         if self.buffer is None:
             first = index_value(0)
-            return _any(count, lambda n: _is_seen(self._element(first, arith.addi(block, n))))
+            return any_of(count, lambda n: is_seen(self._element(first, arith.addi(block, n))))
         _, strides = memref_shape(self.mask.type)
         if strides[3] == 1 and _sizes(self.mask)[3] != 1:
             return self._turn(block, count)
@@ -69,32 +69,32 @@ class MaskPanel:
                 if self.queries % self.panel != 0:
                     there = Mask.of_all(arith.cmpi(arith.CmpIPredicate.ult, query, index_value(self.queries)))
                 x = (rest & there).load(self.mask, self._at(query, key), ir.VectorType.get([LANES], kind))
-                rows.append(_to_add(x))
+                rows.append(to_add(x))
             for i, x in enumerate(transposed(rows)):
                 Mask().store(x, self.buffer, [plus(n, i), m])
-            seen = _is_seen(functools.reduce(arith.maximumf, rows))
+            seen = is_seen(functools.reduce(arith.maximumf, rows))
             return vector.reduction(ir.IntegerType.get_signless(1), vector.CombiningKind.OR, seen)
 
-        return _any(self.panel, lambda m: _any(count, lambda n: square(m, n), LANES), LANES)
+        return any_of(self.panel, lambda m: any_of(count, lambda n: square(m, n), LANES), LANES)
 
     def _read_each(self, block: Value, count: Value) -> Value:
         def element(m: Value, n: Value) -> Value:
             query = arith.minui(arith.addi(self.first, m), index_value(self.queries - 1))
             x = self._element(query, arith.addi(block, n))
             memref.store(x, self.buffer, [n, m])
-            return _is_seen(x)
+            return is_seen(x)
 
-        return _any(count, lambda n: _any(self.panel, lambda m: element(m, n)))
+        return any_of(count, lambda n: any_of(self.panel, lambda m: element(m, n)))
 
     def _element(self, query: Value, key: Value) -> Value:
-        return _to_add(memref.load(self.mask, self._at(query, key)))
+        return to_add(memref.load(self.mask, self._at(query, key)))
 
     def _at(self, query: Value, key: Value) -> list[Value]:
         places = (self.batch, self.head, query, key)
         return [index_value(0) if n == 1 else at for n, at in zip(_sizes(self.mask), places, strict=True)]
 
 
-def _any(end: Extent, is_seen: Callable[[Value], Value], step: int = 1) -> Value:
+def any_of(end: Extent, is_seen: Callable[[Value], Value], step: int = 1) -> Value:
     """Whether `is_seen(i)` holds for any i of a loop from 0 to `end`. The loop has no early exit, as `is_seen` may also
     store."""
     no = arith.constant(ir.IntegerType.get_signless(1), 0)
@@ -102,7 +102,7 @@ def _any(end: Extent, is_seen: Callable[[Value], Value], step: int = 1) -> Value
     return found
 
 
-def _is_seen(x: Value) -> Value:
+def is_seen(x: Value) -> Value:
     """Whether a score is still seen once x, an element of the mask or a vector of them, is added: -inf hides it, NaN
     does not."""
     lowest = splat(-math.inf) if isinstance(x.type, ir.VectorType) else arith.constant(x.type, -math.inf)
@@ -113,15 +113,17 @@ def _sizes(mask: Value) -> tuple[Number, ...]:
     return memref_shape(mask.type)[0]
 
 
-def _to_add(x: Value) -> Value:
+def to_add(x: Value) -> Value:
     """Converts elements of a mask to numbers to add to scores. A boolean mask adds 0 if a key is seen, else -inf."""
     vector = isinstance(x.type, ir.VectorType)
-    if isinstance(ir.VectorType(x.type).element_type if vector else x.type, ir.F32Type):
+    f32, element = ir.F32Type.get(), ir.VectorType(x.type).element_type if vector else x.type
+    if element == f32:
         return x
+    if isinstance(element, (ir.BF16Type, ir.F16Type)):
+        return arith.extf(ir.VectorType.get([LANES], f32) if vector else f32, x)
     zero = ir.IntegerAttr.get(ir.IntegerType.get_signless(8), 0)
     nothing = arith.ConstantOp(x.type, ir.DenseElementsAttr.get_splat(x.type, zero) if vector else zero).result
     seen = arith.cmpi(arith.CmpIPredicate.ne, x, nothing)
     if vector:
         return arith.select(seen, splat(0.0), splat(-math.inf))
-    f32 = ir.F32Type.get()
     return arith.select(seen, arith.constant(f32, 0.0), arith.constant(f32, -math.inf))

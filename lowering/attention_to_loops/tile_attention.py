@@ -14,14 +14,23 @@ from cuesta._mlir import func, ir
 from cuesta.dialects import walk
 from cuesta.dialects.cuesta.shape import SizeOp
 from cuesta.dialects.index_arithmetic import index_of
-from cuesta.dialects.kernel_attention import Backward, Forward
+from cuesta.dialects.kernel_attention import Backward, FewQueries, KernelAttention, is_attention
 from cuesta.dialects.kernel_module import kernel_modules, parameters
 from cuesta.dialects.types import size_of
 from cuesta.lowering.attention_to_loops.backward import write_backward
+from cuesta.lowering.attention_to_loops.few_queries import write_few_queries
 from cuesta.lowering.attention_to_loops.forward import write_forward
 from cuesta.passes.infra.registry import Pass, register_pass
 
-_WRITERS = {Forward.OPERATION_NAME: write_forward, Backward.OPERATION_NAME: write_backward}
+
+def _write(op: ir.Operation) -> None:
+    """Writes the loops of an attention op before the op."""
+    if Backward.matches(op):
+        write_backward(op)
+    elif FewQueries.matches(KernelAttention.tile.of(op)):
+        write_few_queries(op)
+    else:
+        write_forward(op)
 
 
 @register_pass("tile-attention")
@@ -34,9 +43,9 @@ class TileAttention(Pass):
                 for function in nested.body.operations:
                     if isinstance(function, func.FuncOp):
                         for op in [o.operation for o in function.regions[0].blocks[0].operations]:
-                            if op.name in _WRITERS:
+                            if is_attention(op):
                                 with ir.InsertionPoint(op), op.location:
-                                    _WRITERS[op.name](op)
+                                    _write(op)
                                 op.erase()
                                 _compute_sizes(function)
 

@@ -101,7 +101,8 @@ class Mask:
         if self.lanes is None:
             return vector.load(kind, buffer, list(at))
         element = ir.VectorType(kind).element_type
-        zero = f32_attr(0.0) if isinstance(element, ir.F32Type) else ir.IntegerAttr.get(element, 0)
+        is_float = isinstance(element, (ir.F32Type, ir.BF16Type, ir.F16Type))
+        zero = ir.FloatAttr.get(element, 0.0) if is_float else ir.IntegerAttr.get(element, 0)
         nothing = arith.ConstantOp(kind, ir.DenseElementsAttr.get_splat(kind, zero)).result
         return vector.maskedload(kind, buffer, list(at), self.lanes, nothing)
 

@@ -56,7 +56,7 @@ class MultiplyPanels(Pass):
 def _multiply(function: func.FuncOp) -> None:
     generics = [op for op in walk(function.operation) if is_generic(op)]
     for op in generics:
-        if TILE.is_on(op) and _is_plain(op):
+        if TILE.is_on(op) and _is_plain(op) and not Panels.parse(TILE.of(op)).along_k:
             fill = _zeros_before(op)
             with ir.InsertionPoint(op), op.location:
                 _write(_product_of(op, function.regions[0].blocks[0], fill is not None))
@@ -94,7 +94,7 @@ def _zeros_before(op: ir.Operation) -> ir.Operation | None:
 def _product_of(op: ir.Operation, entry: ir.Block, fresh: bool) -> Product:
     """The product that a generic computes. The memory for a packed panel is allocated at the beginning of `entry`, once
     for the whole call."""
-    at_m, at_n, at_k = _loops_of(op)
+    at_m, at_n, at_k = loops_of(op)
     tile = Panels.parse(TILE.of(op))
     maps = operand_dims(op)
     loops = ((at_m, at_k), (at_k, at_n), (at_m, at_n))
@@ -112,7 +112,7 @@ def _product_of(op: ir.Operation, entry: ir.Block, fresh: bool) -> Product:
     return Product(a, b, c, m, n, k, tile, memory, fresh)
 
 
-def _loops_of(op: ir.Operation) -> list[int]:
+def loops_of(op: ir.Operation) -> list[int]:
     """The loops over M, N and K, in this order. `cuesta.classes`, if the op has it, maps roles to loops."""
     roles, classes = roles_of(op), CLASSES.find(op)
     return list(roles) if classes is None else [classes.index(c) for c in roles]

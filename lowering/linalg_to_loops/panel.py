@@ -10,7 +10,6 @@ from cuesta._mlir import arith, ir, memref, scf, vector
 from cuesta.dialects import maker
 from cuesta.dialects.product import Panels
 from cuesta.dialects.types import index_value, memref_shape
-from cuesta.dialects.upstream_fields import STATIC_OFFSETS, STATIC_SIZES
 from cuesta.lowering.linalg_to_loops.transposed import transposed
 from cuesta.lowering.linalg_to_loops.vector_loops import (
     LANES,
@@ -24,6 +23,7 @@ from cuesta.lowering.linalg_to_loops.vector_loops import (
     whole_blocks,
     zeros,
 )
+from cuesta.lowering.linalg_to_loops.views import kept_dims, starts_of
 
 Value: TypeAlias = ir.Value
 
@@ -248,7 +248,7 @@ class Panel:
         view = maker(b.buffer, memref.SubViewOp)
         if view is None:
             return _nothing
-        source, starts = view.operands[0], _starts(view)
+        source, starts = view.operands[0], starts_of(view)
         if self.product.memory is None:
             return self._ask_packed if count < _FEWEST_BLOCKS else self._next_packed(view)
         if len(starts) != 2:
@@ -286,8 +286,8 @@ class Panel:
     def _next_packed(self, view: ir.Operation) -> Callable[[Value, Value], None]:
         """A function that prefetches a cache line of the panel after a packed one. `view` is the packed panel: a [K, N]
         subview of a tensor of panels, which has any number of other dims. The last panel prefetches itself."""
-        source, starts = view.operands[0], _starts(view)
-        in_panel = _kept_dims(view)
+        source, starts = view.operands[0], starts_of(view)
+        in_panel = kept_dims(view)
         beside = [d for d in range(len(starts)) if d not in in_panel]
         if not beside:
             return _nothing
@@ -344,29 +344,6 @@ def vectors_of(width: int) -> int:
 def rows_in_memory(depth: int, width: int) -> int:
     """Rows of the memory for a packed panel, plus rows for prefetches past the end if the panel does not stay in L1."""
     return depth if depth * vectors_of(width) * LANES <= _IN_L1 else depth + _ROWS_FOLLOWING
-
-
-def _starts(view: ir.Operation) -> list[Value]:
-    """The offset of a subview along each dim of its source."""
-    static = STATIC_OFFSETS.of(view)
-    dynamic = iter(list(view.operands)[1:])
-    marker = ir.ShapedType.get_dynamic_stride_or_offset()
-    return [next(dynamic) if offset == marker else index_value(offset) for offset in static]
-
-
-def _kept_dims(view: ir.Operation) -> list[int]:
-    """The dims of a subview's source that the subview keeps, in order; the dropped dims have size 1.
-
-    If dims of size 1 are kept too, any choice of them gives the same elements; the last ones are taken.
-    """
-    sizes = STATIC_SIZES.of(view)
-    wanted = list(view.results[0].type.shape)
-    kept: list[int] = []
-    for dim in reversed(range(len(sizes))):
-        if wanted and sizes[dim] == wanted[-1]:
-            wanted.pop()
-            kept.append(dim)
-    return kept[::-1]
 
 
 def _extent(buffer: Value, dim: int) -> Extent:

@@ -22,6 +22,8 @@ from cuesta.passes.infra.registry import Pass, register_pass
 _NAN = 0x7FC0
 #: Ops that convert integers to floats.
 _FROM_INTEGERS = (arith.SIToFPOp.OPERATION_NAME, arith.UIToFPOp.OPERATION_NAME)
+#: LLVM's own ops, such as the intrinsic that multiplies pairs of bf16, take bf16.
+_LLVM = "llvm."
 #: Ops that pass numbers on unchanged.
 _MOVES = (
     *("affine.", "memref.", "scf.", "func.", "arith.select", "arith.constant", "arith.bitcast"),
@@ -126,7 +128,9 @@ def _hold_as_integers(function: func.FuncOp) -> None:
     """Gives every bf16 of the function the type i16. Ops that still compute on bf16 compute in f32."""
     bf16 = ir.BF16Type.get()
     for op in list(walk(function.operation)):
-        if op.name.startswith(_MOVES):
+        if op.name.startswith(_LLVM):
+            _take_as_floats(op)
+        if op.name.startswith((*_MOVES, _LLVM)):
             continue
         with ir.InsertionPoint(op), op.location:
             for i, x in enumerate(op.operands):
@@ -142,6 +146,14 @@ def _hold_as_integers(function: func.FuncOp) -> None:
     kinds = FUNCTION_TYPE.of(function)
     retyped = [[_as_integer(kind) for kind in side] for side in (kinds.inputs, kinds.results)]
     FUNCTION_TYPE.put(function, ir.FunctionType.get(*retyped))
+
+
+def _take_as_floats(op: ir.Operation) -> None:
+    """Has an op take its operands of bf16 as such, from what will hold them as i16."""
+    for i, x in enumerate(op.operands):
+        if _element(x.type) == ir.BF16Type.get():
+            with ir.InsertionPoint(op), op.location:
+                op.operands[i] = ir.Operation.create("llvm.bitcast", results=[x.type], operands=[x]).results[0]
 
 
 def _truncate_behind(op: ir.Operation, result: ir.Value, kind: ir.Type) -> None:
@@ -162,6 +174,8 @@ def _retype(op: ir.Operation) -> None:
         with ir.InsertionPoint(op), op.location:
             op.results[0].replace_all_uses_with(_constant_bits(op.attributes["value"]))
         op.erase()
+        return
+    if op.name.startswith(_LLVM):
         return
     for result in op.results:
         result.set_type(_as_integer(result.type))

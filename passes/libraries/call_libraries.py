@@ -87,13 +87,13 @@ def _kernels_read(value: ir.Value) -> bool:
     )
 
 
-def _product(op: ir.Operation, biases: bool, narrow: bool) -> list[ir.Value] | None:
+def _product(op: ir.Operation, biases: bool, narrow: bool, on_cpu: bool) -> list[ir.Value] | None:
     """The op as a call or a kernel; None where it stays a product. With `biases`, kernels may add a call's bias. With
     `narrow`, the library may multiply narrow floats into f32."""
     if MatMul.product.is_on(op):
         return None
     if AnyProduct.route.of(op) != LIBRARY:
-        return as_kernel(op)
+        return as_kernel(op, on_cpu)
     if MatMul.matches(op):
         return _mm(op, narrow)
     return _mm_and_bias(op) if biases and _has_bias(op) and _kernels_read(op.results[0]) else _addmm(op)
@@ -129,7 +129,9 @@ class CallLibraries(Pass):
 
     def run(self, module: ir.Module) -> None:
         target = target_of(module)
-        product = functools.partial(_product, biases=not target.gpu, narrow=target.kind == "cuda")
+        product = functools.partial(
+            _product, biases=not target.gpu, narrow=target.kind == "cuda", on_cpu=not target.gpu
+        )
         rules: dict[str, Rule] = {
             MatMul.OPERATION_NAME: product,
             AddMatMul.OPERATION_NAME: product,

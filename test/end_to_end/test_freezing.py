@@ -36,7 +36,7 @@ class Layers(torch.nn.Module):
 
 @pytest.fixture(autouse=True)
 def as_on_wide_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(panels, "_has_wide_vectors", lambda: True)
+    monkeypatch.setattr(panels, "has_wide_vectors", lambda: True)
     torch._dynamo.reset()
 
 

@@ -20,7 +20,7 @@ import torch.nn.functional as F
 from torch.testing import assert_close
 
 import cuesta
-from cuesta.passes.libraries import product_routes
+from cuesta.passes.libraries.products import routes as product_routes
 from cuesta.reports.compile_report import GraphReport
 
 Tensor: TypeAlias = torch.Tensor

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 import cuesta
-from cuesta.passes.libraries import product_routes
+from cuesta.passes.libraries.products import routes as product_routes
 from cuesta.passes.libraries.products.tiles import Plan
 from cuesta.reports.compile_report import GraphReport
 

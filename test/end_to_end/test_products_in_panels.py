@@ -14,7 +14,7 @@ from cuesta._mlir import ir
 from cuesta.driver.autotune import candidate_programs, measured_choices
 from cuesta.driver.lower import lower_module
 from cuesta.options import Options
-from cuesta.passes.libraries import product_panels
+from cuesta.passes.libraries.products import panels as product_panels
 from cuesta.policy.choices import Question, chosen_by
 from cuesta.reports.compile_report import GraphReport
 
@@ -159,9 +159,9 @@ def test_few_rows_by_a_large_weight_are_a_kernel_by_default(monkeypatch: pytest.
         (graph,) = cuesta.report().graphs
         return graph.launches, len(graph.aten_calls)
 
-    monkeypatch.setattr(product_panels, "_has_wide_vectors", lambda: True)
+    monkeypatch.setattr(product_panels, "has_wide_vectors", lambda: True)
     assert counts(8) == (1, 0) and counts(256) == (1, 1)
-    monkeypatch.setattr(product_panels, "_has_wide_vectors", lambda: False)
+    monkeypatch.setattr(product_panels, "has_wide_vectors", lambda: False)
     assert counts(8) == (1, 1)
 
 

@@ -29,7 +29,7 @@ def test_tiles_divide_sizes(m: int, n: int, k: int, expected: str) -> None:
 
 
 def test_the_rule_of_thumb_takes_few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(panels, "_has_wide_vectors", lambda: True)
+    monkeypatch.setattr(panels, "has_wide_vectors", lambda: True)
     assert is_faster(4, 768, 768, across=False) and is_faster(128, 768, 768, across=True)
     assert not is_faster(128, 768, 768, across=False) and not is_faster(256, 768, 768, across=True)
     assert not is_faster(1, 768, 768, across=True) and not is_faster(4, 1000, 768, across=True)
@@ -38,16 +38,16 @@ def test_the_rule_of_thumb_takes_few_rows(monkeypatch: pytest.MonkeyPatch) -> No
     assert is_worth_packing(32, 768, 768) and is_worth_packing(32, 1024, 768) and not is_worth_packing(32, 800, 768)
     assert not is_worth_packing(16, 768, 768)  # a weight as it is comes from memory faster
     assert not is_worth_packing(128, 768, 3072)  # the left factor leaves the cache before the next panel
-    monkeypatch.setattr(panels, "_has_wide_vectors", lambda: False)
+    monkeypatch.setattr(panels, "has_wide_vectors", lambda: False)
     assert not is_faster(4, 768, 768, across=True) and not is_worth_packing(32, 768, 768)
 
 
 def test_a_large_matrix_of_bf16_is_multiplied_by_a_vector(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(panels, "_has_wide_vectors", lambda: True)
+    monkeypatch.setattr(panels, "has_wide_vectors", lambda: True)
     assert is_faster_by_a_vector(768, 768) and is_faster_by_a_vector(1 << 15, 16)
     assert not is_faster_by_a_vector(96, 96)  # a cache holds it
     assert not is_faster_by_a_vector(1 << 20, 1)  # nothing is summed
-    monkeypatch.setattr(panels, "_has_wide_vectors", lambda: False)
+    monkeypatch.setattr(panels, "has_wide_vectors", lambda: False)
     assert not is_faster_by_a_vector(768, 768)
 
 

@@ -17,7 +17,8 @@ from cuesta.dialects.types import opmath, shape_of, spelling_of, tensor
 from cuesta.passes.graph.hoist_reshapes import POINTWISE, reshaped
 from cuesta.passes.infra.graph_rewrite import users
 from cuesta.passes.libraries.products.packed_weights import apart, multiply_panels, packed_panels
-from cuesta.passes.libraries.products.routes import COLUMNS, PANELS, ROWS, TENSOR_CORES
+from cuesta.passes.libraries.products.quantised import quantised_factor
+from cuesta.passes.libraries.products.routes import COLUMNS, NARROW_FLOATS, PANELS, ROWS, TENSOR_CORES
 from cuesta.passes.libraries.products.tiles import Plan
 from cuesta.sizes import Number, hint
 
@@ -26,7 +27,7 @@ _B = GraphBuilder()
 _NO_WORK = VIEWS | {func.ReturnOp.OPERATION_NAME}
 
 
-def as_kernel(op: ir.Operation) -> list[ir.Value]:
+def as_kernel(op: ir.Operation, on_cpu: bool = True) -> list[ir.Value]:
     """Builds the ops of a product that is marked to become a kernel. Sums of narrower floats are in f32."""
     route, result = AnyProduct.route.of(op), spelling_of(op.results[0])
     *bias, a, b = op.operands
@@ -43,7 +44,12 @@ def as_kernel(op: ir.Operation) -> list[ir.Value]:
     else:
         dims = _last_dims(op) if route == ROWS else [shape_of(b)[-1]]
         bias = [reshaped(x, [*shape_of(x)[:-1], *dims]) if len(dims) > 1 else x for x in bias]
-        product = _as_sum(route, a, b, dims)
+        is_row = on_cpu and route == ROWS and shape_of(a)[:-1] == (1,) and result in ("f32", *NARROW_FLOATS)
+        quantised = quantised_factor(b) if is_row else None
+        if quantised is not None:
+            product = quantised.times(a, dims, result in NARROW_FLOATS)
+        else:
+            product = _as_sum(route, a, b, dims)
     if bias:
         product = _scaled(product, AddMatMul.alpha.of(op))
         if AddMatMul.beta.of(op) != 0:  # as in BLAS: with beta = 0 the bias may be NaN

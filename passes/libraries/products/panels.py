@@ -13,11 +13,16 @@ from cuesta.dialects.product import Panels
 
 #: Rows and columns of a block of sums in registers: 24 vectors, beside three or four of the right factor.
 _BLOCK, _WIDE_BLOCK = (8, 48), (6, 64)
+#: Elements of bf16 of a part of the left factor that stays in L1 beside rows of the weight; parts of K are multiples.
+_IN_HALF_OF_L1, _MULTIPLE = 1 << 14, 64
+#: The most rows that are multiplied by rows of a weight along K at once, and the most that take a row of the weight by
+#: itself, which is one stream from memory.
+_ROWS_AT_ONCE, _ROWS_BY_ONE = 8, 4
 #: How much of K is summed at a time; these partial sums are then added up, as in MKL. With few rows, a panel that is
 #: short enough to stay in L1 takes no longer, and its sums are more exact.
 _DEPTH, _DEPTH_IN_L1 = 384, 128
 #: With very few rows, libraries sum along K in vectors, with many partial sums: shorter blocks are as exact as that.
-_FEW_ROWS, _SHORT_DEPTH = 16, 64
+FEW_ROWS, _SHORT_DEPTH = 16, 64
 #: The most rows of a tile: its block of the left factor stays in L2. The most columns: enough to reuse that block.
 _MOST_ROWS, _MOST_COLUMNS, _FEWER_COLUMNS = 512, 192, 96
 #: Rows of a tile where the number of rows is symbolic: a multiple of a block's rows, and of most batches' rows.
@@ -41,17 +46,27 @@ def panels_of(m: int, n: int, k: int, batch: int = 1) -> Panels:
     rows, columns = _WIDE_BLOCK if n % 64 == 0 and n % 48 else _BLOCK
     height = _height(m, rows)
     width = _width(n, columns, batch * -(-m // height), _FEWER_COLUMNS if m <= _ROWS_ACROSS else _MOST_COLUMNS)
-    most = _SHORT_DEPTH if m <= _FEW_ROWS else _DEPTH_IN_L1 if m <= _ROWS_ACROSS else _DEPTH
+    most = _SHORT_DEPTH if m <= FEW_ROWS else _DEPTH_IN_L1 if m <= _ROWS_ACROSS else _DEPTH
     blocks = -(-k // most)
     depth = -(-k // blocks)
     return Panels(height, width, -(-depth // 16) * 16, rows, columns)
+
+
+def rows_of(m: int, n: int, k: int) -> Panels | None:
+    """How to multiply a few rows [m, k] by a linear layer's weight, [n, k] in memory, along K; None if n fills no
+    vectors. Several rows of the weight at once share what they read of the left factor."""
+    width = next((width for width in (64, 48, 32, 16) if n % width == 0), None)
+    rows = -(-m // -(-m // _ROWS_AT_ONCE))
+    parts = -(-m * k // _IN_HALF_OF_L1)
+    depth = -(-k // (parts * _MULTIPLE)) * _MULTIPLE
+    return None if width is None else Panels(m, width, depth, rows, 1 if rows <= _ROWS_BY_ONE else 2)
 
 
 def is_faster(m: int, n: int, k: int, across: bool) -> bool:
     """Whether panels are known to beat a library's product; `across` says that the right factor is a linear layer's
     weight, [n, k] in memory."""
     rows = _ROWS_ACROSS if across else _ROWS
-    if not (2 <= m <= rows and n % 16 == 0 and n * k >= _LITTLE and _has_wide_vectors()):
+    if not (2 <= m <= rows and n % 16 == 0 and n * k >= _LITTLE and has_wide_vectors()):
         return False
     found = panels_of(m, n, k)
     return m > found.m or n > found.n  # a single tile would run on one thread
@@ -61,7 +76,7 @@ def is_faster_by_a_vector(length: int, k: int) -> bool:
     """Whether a kernel is known to beat a library at multiplying a matrix of bf16 or f16 by a vector. The matrix has
     `length` rows or columns, each of which gives a sum of `k` terms. The kernel reads it at the memory's speed. oneDNN
     takes twice that time, and for f16 up to 14 times (decision 16)."""
-    return k >= _SHORT_SUM and length * k >= _LITTLE and _has_wide_vectors()
+    return k >= _SHORT_SUM and length * k >= _LITTLE and has_wide_vectors()
 
 
 def packed_columns(n: int) -> int:
@@ -74,17 +89,18 @@ def is_worth_packing(m: object, n: object, k: object) -> bool:
     symbolic."""
     if not (isinstance(m, int) and isinstance(n, int) and isinstance(k, int)) or not packed_columns(n):
         return False
-    if m <= _FEW_ROWS:
+    if m <= FEW_ROWS:
         return False  # an unpacked weight comes from memory 16 columns at once, a panel row by row
     return is_faster(m, n, k, True) and m * k <= _IN_CACHE
 
 
 def has_slow_f16() -> bool:
     """Whether oneDNN leaves products of f16 to ATen's own loops, which took 8 times as long as panels on a Zen 5."""
-    return _has_wide_vectors() and not torch.ops.mkldnn._is_mkldnn_fp16_supported()
+    return has_wide_vectors() and not torch.ops.mkldnn._is_mkldnn_fp16_supported()
 
 
-def _has_wide_vectors() -> bool:
+def has_wide_vectors() -> bool:
+    """Whether torch uses AVX-512 on this machine."""
     return torch.backends.cpu.get_cpu_capability() == "AVX512"
 
 

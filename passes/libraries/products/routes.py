@@ -33,7 +33,15 @@ from cuesta.passes.analysis.memory_order import MemoryOrder
 from cuesta.passes.infra.graph_rewrite import functions
 from cuesta.passes.libraries.products.cluster import PRODUCTS, cluster, program_text
 from cuesta.passes.libraries.products.packed_weights import packed_panels
-from cuesta.passes.libraries.products.panels import ANY_ROWS, has_slow_f16, is_faster, is_faster_by_a_vector, panels_of
+from cuesta.passes.libraries.products.panels import (
+    ANY_ROWS,
+    FEW_ROWS,
+    has_slow_f16,
+    is_faster,
+    is_faster_by_a_vector,
+    panels_of,
+    rows_of,
+)
 from cuesta.passes.libraries.products.tiles import SHARED, SHARED_ON_AMD, plans
 from cuesta.policy.choices import Question, choose, measuring
 from cuesta.policy.product_kinds import KERNEL, LIBRARY, kind_of
@@ -52,7 +60,7 @@ _LONGEST_SUM = 4096
 _MOST_WORK = 1 << 26
 _FLOATS = ("f32", "f64", "bf16", "f16")
 #: Products of these are summed in f32. The error of such a sum is far below the rounding of the result.
-_NARROW_FLOATS = ("bf16", "f16")
+NARROW_FLOATS = ("bf16", "f16")
 #: Element types that are packed in panels, as f32. For bf16, oneDNN reaches 0.87 of the peak of a CPU with bf16.
 _IN_PANELS = ("f32", "f16")
 #: The most kernels that are timed beside the library on a GPU, and the share of the first candidate's time that another
@@ -86,7 +94,7 @@ def _route(op: ir.Operation, memory: MemoryOrder, gemm: str, measured: Mapping[s
     sizes = _sizes(op)
     if sizes is None:
         return _route_of_any_rows(op, memory, gemm, measured)
-    own = _in_panels_of(op, sizes) or _by_a_vector(op, sizes, memory)
+    own = _in_panels_of(op, sizes) or _by_a_vector(op, sizes, memory) or _by_few_rows(op, sizes, memory)
     if own is not None and (gemm == "kernel" or packed_panels(op.operands[-1]) is not None):
         return own
     if spelling_of(op.results[0]) not in _FLOATS:
@@ -131,8 +139,8 @@ def _is_faster(op: ir.Operation, sizes: list[int], memory: MemoryOrder, measured
     matrices of f16, whether the library lacks f16 instructions."""
     *batch, m, k, n = sizes
     spelling = spelling_of(op.results[0])
-    if spelling in _NARROW_FLOATS and 1 in (m, n):
-        return not batch and is_faster_by_a_vector(m * n, k)
+    if spelling in NARROW_FLOATS and (1 in (m, n) or _by_few_rows(op, sizes, memory) is not None):
+        return not batch and is_faster_by_a_vector(max(m, n), k)
     if spelling == "f16":
         return has_slow_f16()
     kind, across = _kind(op, memory)
@@ -167,7 +175,7 @@ def _by_a_vector(op: ir.Operation, sizes: list[int], memory: MemoryOrder) -> str
     for f64, where a sum of f32 in order would be long, and for matrices that are transposed in the caller's memory, for
     which fusion makes two kernels."""
     spelling = spelling_of(op.results[0])
-    if math.prod(sizes) == 0 or 1 not in sizes[-3:] or spelling not in ("f32", *_NARROW_FLOATS):
+    if math.prod(sizes) == 0 or 1 not in sizes[-3:] or spelling not in ("f32", *NARROW_FLOATS):
         return None
     *_, k, n = sizes
     left, right = list(op.operands)[-2:]
@@ -175,7 +183,18 @@ def _by_a_vector(op: ir.Operation, sizes: list[int], memory: MemoryOrder) -> str
         return None if _is_turned(left, memory) else ROWS
     if _is_turned(right, memory):
         return ROWS if maker(right, Permute) is not None else None
-    return COLUMNS if k <= _LONGEST_SUM or spelling in _NARROW_FLOATS else None
+    return COLUMNS if k <= _LONGEST_SUM or spelling in NARROW_FLOATS else None
+
+
+def _by_few_rows(op: ir.Operation, sizes: list[int], memory: MemoryOrder) -> str | None:
+    """The route of a product of a few rows of bf16 by a linear layer's weight: as with a vector, the kernel reads each
+    row of the weight once, and has the sums of all rows of the left factor in registers. None for other products."""
+    left, right = list(op.operands)[-2:]
+    if spelling_of(op.results[0]) != "bf16" or len(sizes) != 3 or not 1 < sizes[0] <= FEW_ROWS or 0 in sizes:
+        return None
+    m, k, n = sizes
+    found = rows_of(m, n, k) if _is_turned(right, memory) and not _is_turned(left, memory) else None
+    return None if found is None or k == 1 else f"{PANELS} {found}"
 
 
 def _question(op: ir.Operation, sizes: list[int], ways: tuple[str, ...]) -> Question:
@@ -229,7 +248,7 @@ def _is_along_rows(op: ir.Operation, m: int, n: int, memory: MemoryOrder) -> boo
 def _is_ragged(op: ir.Operation, sizes: list[int], memory: MemoryOrder) -> bool:
     """Whether some matrix of a large product of narrow floats has rows that are no multiple of `_ALIGNED` bytes."""
     *_, m, k, n = sizes
-    if spelling_of(op.results[0]) not in _NARROW_FLOATS or min(m, n, k) == 1 or math.prod(sizes) < _RAGGED_WORK:
+    if spelling_of(op.results[0]) not in NARROW_FLOATS or min(m, n, k) == 1 or math.prod(sizes) < _RAGGED_WORK:
         return False
     factors = list(op.operands)[-2:]
     rows = [n, *(hint(shape_of(x)[memory.order(x)[-1]]) for x in factors)]

@@ -104,6 +104,18 @@ module @kernels {
     vector.store %c, %x[%i] : memref<8xbf16>, vector<8xbf16>
     return
   }
+
+  // LLVM's own ops take bf16, from vectors that are held as i16.
+  // CHECK-LABEL: func.func @multiplies_pairs
+  // CHECK: %[[A:.*]] = vector.load {{.*}} : memref<64xi16>, vector<32xi16>
+  // CHECK: %[[B:.*]] = llvm.bitcast %[[A]] : vector<32xi16> to vector<32xbf16>
+  // CHECK: llvm.call_intrinsic "llvm.x86.avx512bf16.dpbf16ps.512"(%{{.*}}, %[[B]], %{{.*}}) : (vector<16xf32>, vector<32xbf16>, vector<32xbf16>)
+  func.func @multiplies_pairs(%x: memref<64xbf16>, %s: vector<16xf32>) -> vector<16xf32> {
+    %i = arith.constant 0 : index
+    %a = vector.load %x[%i] : memref<64xbf16>, vector<32xbf16>
+    %t = llvm.call_intrinsic "llvm.x86.avx512bf16.dpbf16ps.512"(%s, %a, %a) : (vector<16xf32>, vector<32xbf16>, vector<32xbf16>) -> vector<16xf32>
+    return %t : vector<16xf32>
+  }
 }
 
 // An integer of 8 bits is a bf16 without rounding.

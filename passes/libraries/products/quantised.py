@@ -1,0 +1,176 @@
+"""Multiplies by a quantised weight without widening it first: scales and zeros are applied to sums, not to elements.
+
+    W[n, k] = (values[n, k] - zero[n, g]) * scale[n, g]                       g: the group of k
+    x · W[n, :] = sum over g of scale[n, g] * (sum over the group of x * values - zero[n, g] * sum over it of x)
+
+That is how users write a weight of 8 or 4 bits: conversion, difference, scale, product. Where it is multiplied by a
+vector, the kernel then reads the weight as it is stored, and each element costs its conversion and one multiplication.
+Values of 4 bits that are unpacked and interleaved stay apart: each half is multiplied by its own elements of x. The
+scaled weight is not rounded, so sums are more exact than eager's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from cuesta._mlir import ir
+from cuesta.dialects import maker
+from cuesta.dialects.cuesta import pointwise
+from cuesta.dialects.cuesta.pointwise import Convert
+from cuesta.dialects.cuesta.shape import Cat, Permute, Reshape
+from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.types import shape_of, spelling_of, static_shape
+from cuesta.passes.analysis.match import number
+from cuesta.sizes import Number
+
+_B = GraphBuilder()
+Value: TypeAlias = ir.Value
+
+#: Integers that bf16 and f16 hold exactly.
+_NARROW = ("i8", "ui8")
+_FLOATS = ("f32", "bf16", "f16")
+_MUL, _SUB, _AND, _SHIFT = (pointwise.OPS[name] for name in ("mul", "sub", "bitwise_and", "bitwise_right_shift"))
+
+
+@dataclass(frozen=True)
+class Quantised:
+    """A weight [N, K] in `groups` groups of equal length along K. Element k of row n is
+    (parts[k % P][n, k // P] - zero[n, g]) * scale[n, g], with P parts [N, K / P]."""
+
+    groups: int
+    parts: tuple[Value, ...]
+    #: [N, groups], or a number for all; None: 1 and 0
+    scale: Value | None
+    zero: Value | None
+
+    @staticmethod
+    def of(weight: Value) -> Quantised | None:
+        """How a weight [N, K] is quantised; None for any other value."""
+        rows, length = shape_of(weight)
+        if not isinstance(rows, int) or not isinstance(length, int):
+            return None
+        scaled, scale, zero = _unreshaped(weight), None, None
+        product = maker(scaled, _MUL)
+        if product is not None:
+            pairs = (list(product.operands), list(product.operands)[::-1])
+            found = [(x, y) for x, y in pairs if _is_of_groups(y, x, rows)]
+            if not found:
+                return None
+            scaled, scale = _unreshaped(found[0][0]), found[0][1]
+        difference = maker(scaled, _SUB)
+        if difference is not None:
+            scaled, zero = _unreshaped(difference.operands[0]), difference.operands[1]
+            if not _is_of_groups(zero, difference.operands[0], rows):
+                return None
+        converted = maker(scaled, Convert)
+        if converted is None or spelling_of(converted.operands[0]) not in _NARROW:
+            return None
+        values, offset = _less_a_number(_unreshaped(converted.operands[0]))
+        if offset is not None:
+            if zero is not None:
+                return None
+            zero = offset
+        given = [static_shape(x) for x in (scale, zero) if x is not None]
+        counts = {math.prod(shape) // rows for shape in given if shape} - {0}
+        groups = max(counts, default=1)
+        parts = _parts(values)
+        if not counts <= {1, groups} or length % (groups * len(parts)):
+            return None
+        return Quantised(groups, parts, scale, zero)
+
+    def times(self, x: Value, columns: Sequence[Number], is_narrow: bool) -> Value:
+        """The product of a row x [1, K] by the weight, f32 [1, *columns], with N split into `columns`. `is_narrow` says
+        that the result will be rounded to 16 bits, so that zeros may be subtracted from sums."""
+        ones = [1] * len(columns)
+        along = [self.groups] if self.groups > 1 else []
+        wide = _B.convert(x, "f32")
+        (_, k), count = shape_of(x), len(self.parts)
+        length = k // (self.groups * count)
+        zero = None if self.zero is None else self._of_columns(self.zero, columns)
+        total = None
+        for p, part in enumerate(self.parts):
+            own = wide if count == 1 else _B.slice(_B.reshape(wide, [1, k // count, count]), 2, p, 1)
+            values = _B.convert(_B.reshape(part, [1, *columns, *along, length]), "f32")
+            if zero is not None and not is_narrow:
+                values = _B.pointwise("sub", values, _B.reshape(zero, [*shape_of(zero), 1] if shape_of(zero) else []))
+            term = _B.pointwise("mul", _B.reshape(own, [1, *ones, *along, length]), values)
+            total = term if total is None else _B.pointwise("add", total, term)
+        scale = None if self.scale is None else self._of_columns(self.scale, columns)
+        last = len(ones) + 1
+        if along and scale is not None:
+            total = _B.pointwise("mul", total, _B.reshape(scale, [*shape_of(scale), 1] if shape_of(scale) else []))
+        sums = _B.reduce("sum", total, [last, last + 1] if along else [last])
+        if zero is not None and is_narrow:
+            if along and scale is not None:
+                zero = _B.pointwise("mul", zero, scale)
+            of_x = _B.reduce("sum", _B.reshape(wide, [1, *ones, *along, length * count]), [last + len(along)])
+            offset = _B.pointwise("mul", zero, of_x)
+            sums = _B.pointwise("sub", sums, _B.reduce("sum", offset, [last]) if along else offset)
+        return sums if along or scale is None else _B.pointwise("mul", sums, scale)
+
+    def _of_columns(self, x: Value, columns: Sequence[Number]) -> Value:
+        """A scale or zero [1, *columns, groups] in f32, without the last dim if there is one group."""
+        x = _B.convert(x, "f32")
+        if shape_of(x) == ():
+            return x
+        count = math.prod(shape_of(x)) // math.prod(columns)
+        return _B.reshape(x, [1, *columns, *([count] if self.groups > 1 else [])])
+
+
+def quantised_factor(b: Value) -> Quantised | None:
+    """How a right factor [K, N] of a product is quantised, if it is a turned weight that is; else None."""
+    turned = maker(b, Permute)
+    return None if turned is None or len(shape_of(b)) != 2 else Quantised.of(turned.operands[0])
+
+
+def _is_of_groups(x: Value, of: Value, rows: int) -> bool:
+    """Whether x is one number, or has a number for each row of `of`, or for each of its runs along the last dim."""
+    own, shape = shape_of(x), shape_of(of)
+    if own == ():
+        return True
+    is_static = all(isinstance(n, int) for n in (*own, *shape))
+    return is_static and shape[0] == rows and own in ((rows, *(1 for _ in shape[1:])), (*shape[:-1], 1))
+
+
+def _unreshaped(x: Value) -> Value:
+    """The value that a value was made from by reshapes and by conversions of floats to floats."""
+    while (op := maker(x, Reshape) or maker(x, Convert)) is not None:
+        if Convert.matches(op) and spelling_of(op.operands[0]) not in _FLOATS:
+            break
+        x = op.operands[0]
+    return x
+
+
+def _less_a_number(x: Value) -> tuple[Value, Value | None]:
+    """The values of 4 bits from which integers subtract a number, and the number; x itself and None for anything else.
+    Larger values might wrap around."""
+    difference = maker(x, _SUB)
+    if difference is None or shape_of(difference.operands[1]) != ():
+        return x, None
+    values = _unreshaped(difference.operands[0])
+    if (converted := maker(values, Convert)) is not None and spelling_of(converted.operands[0]) in _NARROW:
+        values = _unreshaped(converted.operands[0])
+    offset = number(difference.operands[1])
+    has_four_bits = all(_has_four_bits(_unreshaped(part)) for part in _parts(values))
+    return (values, difference.operands[1]) if has_four_bits and offset is not None and 0 <= offset <= 15 else (x, None)
+
+
+def _has_four_bits(x: Value) -> bool:
+    """Whether a value is from 0 to 15: what a mask leaves, or the upper half of a byte."""
+    op = x.owner
+    if isinstance(op, ir.Block) or len(op.operands) != 2 or (own := number(op.operands[1])) is None:
+        return False
+    if op.name == _AND.OPERATION_NAME:
+        return 0 <= own <= 15
+    return op.name == _SHIFT.OPERATION_NAME and spelling_of(x) == "ui8" and 4 <= own < 8
+
+
+def _parts(x: Value) -> tuple[Value, ...]:
+    """The values that are interleaved along the last dim of x; x itself if it is no such value."""
+    op = maker(x, Cat)
+    if op is None or Cat.dim.of(op) != len(shape_of(x)) - 1 or any(shape_of(y)[-1] != 1 for y in op.operands):
+        return (x,)
+    return tuple(op.operands)
