@@ -68,7 +68,7 @@ def test_attention_is_the_targets_not_the_cpus() -> None:
 
 def test_nothing_is_computed_and_no_weight_is_held() -> None:
     model = nn.Sequential(nn.Linear(1 << 20, 1 << 20, device="meta"), nn.ReLU())  # 4 TiB
-    compiled = cuesta.compile_for(model, torch.ones(1, 1 << 20, device="meta"), target="cuda:80")
+    compiled = cuesta.compile_for(model, torch.ones(2, 1 << 20, device="meta"), target="cuda:80")
     assert sum(compiled.aten_calls.values()) == 1
 
 

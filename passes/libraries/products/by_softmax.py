@@ -45,9 +45,11 @@ def multiply_by_softmax(module: ir.Module, kinds: Collection[str]) -> None:
 
 def _rewrite(softmax: ir.Operation, kinds: Collection[str]) -> None:
     (scores,) = softmax.operands
+    if len(shape_of(scores)) < 2 or Softmax.dim.of(softmax) != len(shape_of(scores)) - 1:
+        return
     *batch, m, n = shape_of(scores)
     second, first = product_of(softmax.results[0]), _product_of_scores(scores)
-    if first is None or second is None or Softmax.dim.of(softmax) != len(batch) + 1:
+    if first is None or second is None:
         return
     with ir.InsertionPoint(first):
         q, k = narrow_factors(first) or first.operands
