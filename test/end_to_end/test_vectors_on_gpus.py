@@ -64,17 +64,17 @@ def test_products_of_several_rows_are_the_librarys() -> None:
     assert compiled(3).aten_calls == {"aten.mm.default": 3, "aten.addmm.default": 1}
 
 
-@pytest.mark.parametrize("narrow", [Int4Linear, Int8Linear])
-def test_narrow_weights_are_widened_in_the_kernel(narrow: Callable[[Tensor], torch.nn.Module]) -> None:
+@pytest.mark.parametrize(("narrow", "count"), [(Int8Linear, 1), (Int4Linear, 3)])
+def test_narrow_weights_are_widened_in_the_kernel(narrow: Callable[[Tensor], torch.nn.Module], count: int) -> None:
+    """With int4 what the zeros take off, two sums of the vector's groups, has small kernels of its own."""
     torch.manual_seed(0)
-    layer, x = narrow(torch.randn(2 * WIDTH, WIDTH)), torch.randn(1, WIDTH)
+    layer, x = narrow(torch.randn(2 * WIDTH, WIDTH)).bfloat16(), torch.randn(1, WIDTH).bfloat16()
     actual = torch.compile(layer, backend="cuesta", options={"target": "tt"}, dynamic=False)(x)
-    torch.testing.assert_close(actual, layer(x))
+    eager, exact = layer(x), layer.double()(x.double())
+    assert (actual - exact).norm() <= 2 * (eager - exact).norm()
     (graph,) = cuesta.report().as_dict()["graphs"]
     assert not graph["aten_calls"]
-    assert sum("mm" in kernel["ops"] for kernel in graph["kernels"]) == 1
-    # Which of two values in a byte is first may be a kernel of its own: a tensor of two elements.
-    assert len(graph["kernels"]) <= 2
+    assert len(graph["kernels"]) == count
 
 
 @pytest.mark.parametrize("kind", [torch.uint8, torch.int8])

@@ -51,6 +51,19 @@ func.func @groups(%x: tensor<1x64xf32>, %w: tensor<8x4x16xf32>, %s: tensor<8x4x1
   return %3 : tensor<1x8xf32>
 }
 
+// So do pairs of values inside the groups.
+// CHECK-LABEL: func.func @pairs
+// CHECK: "cuesta.sum"({{.*}}) {dims = [2, 3, 4], keepdim = 0 : i64} : (tensor<1x8x4x8x2xf32>) -> tensor<1x8xf32>
+func.func @pairs(%x: tensor<1x64xf32>, %w: tensor<8x32x2xf32>, %s: tensor<8x4x1xf32>) -> tensor<1x8xf32> {
+  %0 = "cuesta.exp"(%w) : (tensor<8x32x2xf32>) -> tensor<8x32x2xf32>
+  %1 = "cuesta.reshape"(%0) : (tensor<8x32x2xf32>) -> tensor<8x4x16xf32>
+  %2 = "cuesta.mul"(%1, %s) : (tensor<8x4x16xf32>, tensor<8x4x1xf32>) -> tensor<8x4x16xf32>
+  %3 = "cuesta.reshape"(%2) : (tensor<8x4x16xf32>) -> tensor<8x64xf32>
+  %4 = "cuesta.permute"(%3) {dims = [1, 0]} : (tensor<8x64xf32>) -> tensor<64x8xf32>
+  %5 = "cuesta.mm"(%x, %4) {route = "rows"} : (tensor<1x64xf32>, tensor<64x8xf32>) -> tensor<1x8xf32>
+  return %5 : tensor<1x8xf32>
+}
+
 // CHECK-LABEL: func.func @scaled
 // CHECK-SAME: (%[[C:.*]]: tensor<4xf32>,
 // CHECK: %[[S:.*]] = "cuesta.sum"

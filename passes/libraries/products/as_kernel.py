@@ -44,9 +44,10 @@ def as_kernel(op: ir.Operation, on_cpu: bool = True) -> list[ir.Value]:
     else:
         dims = _last_dims(op) if route == ROWS else [shape_of(b)[-1]]
         bias = [reshaped(x, [*shape_of(x)[:-1], *dims]) if len(dims) > 1 else x for x in bias]
-        is_row = on_cpu and route == ROWS and shape_of(a)[:-1] == (1,) and result in ("f32", *NARROW_FLOATS)
+        is_row = route == ROWS and shape_of(a)[:-1] == (1,) and result in ("f32", *NARROW_FLOATS)
         quantised = quantised_factor(b) if is_row else None
-        if quantised is not None:
+        # On a GPU a byte is as fast widened and scaled alone: 0.7 of the instructions, and no conversion of integers.
+        if quantised is not None and (on_cpu or len(quantised.parts) > 1):
             product = quantised.times(a, dims, result in NARROW_FLOATS)
         else:
             product = _as_sum(route, a, b, dims)
