@@ -74,7 +74,7 @@ def work() -> None:
             torch.testing.assert_close(whole(ours), theirs.detach())
         if rank == 0:
             print(f"{name}: {dist.get_world_size()} processes trained as one does")
-    dist.barrier()  # a process that leaves earlier may abort the other one, which still works with it
+    dist.barrier()  # none leaves while another still works with it
     dist.destroy_process_group()
 
 
