@@ -81,8 +81,8 @@ _AT_THE_END = "terminate called without an active exception"
 
 def launched(command: list[str | Path]) -> list[str]:
     """The lines that a command prints."""
-    # A thread of torch's that still runs when a process ends aborts the process, once its work is done: with the backend
-    # aot_eager in one of six runs. So a run that ended this way is made again. Any other signal shows its stacks.
+    # A thread of torch's that still runs when a process ends aborts the process, once its work is done: with the
+    # backend aot_eager in one of six runs. So a run that ended this way is made again. Others show their stacks.
     environment = os.environ | {"PYTHONFAULTHANDLER": "1"}
     for _ in range(5):
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
