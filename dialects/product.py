@@ -26,7 +26,7 @@ ROLES = Ints("cuesta.product")
 TILE, PRECISION = Text("cuesta.product_tile"), Text("cuesta.product_precision")
 #: Of the generic: what its left factor is, one of the three below. The body says only what is summed.
 FACTOR = Text("cuesta.factor")
-#: The left operand, which other products of the kernel are computed to. A program has all columns of the result.
+#: The left operand, which the kernel computes from other products. A program has all columns of the result.
 COMPUTED = "computed"
 #: The softmax of the left operand's rows; a row of nothing but -inf has NaN, or with SAFE_SOFTMAX 0. A second result is
 #: the logsumexp of each row.

@@ -86,6 +86,13 @@ def parser_of_arguments() -> argparse.ArgumentParser:
         metavar="S",
         help="on a GPU and with --language: most seconds of a case's process (%(default)s)",
     )
+    _add_comparison(parser)
+    _add_measurements(parser)
+    return parser
+
+
+def _add_comparison(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of a comparison with earlier runs."""
     kept = parser.add_argument_group("comparison with earlier runs")
     kept.add_argument(
         "--history",
@@ -100,6 +107,10 @@ def parser_of_arguments() -> argparse.ArgumentParser:
         "--reference", metavar="NAME", help="the backend that --check compares with (default: inductor, else eager)"
     )
     kept.add_argument("--trend", type=Path, metavar="FILE.svg", help="draw the ratios in --history")
+
+
+def _add_measurements(parser: argparse.ArgumentParser) -> None:
+    """Adds the options that say what is measured instead of times, and those of a GPU."""
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--compile", action="store_true", help="measure compile times instead, cold and warm")
     what.add_argument("--memory", action="store_true", help="measure peak memory instead (a GPU's runs always do)")
@@ -114,7 +125,6 @@ def parser_of_arguments() -> argparse.ArgumentParser:
         help="compile all cases into one cache first, N processes at a time; of a suite, "
         "N cases at a time (half of the cores)",
     )
-    return parser
 
 
 def parse(argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[Any], list[str]]:

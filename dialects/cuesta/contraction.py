@@ -38,8 +38,6 @@ class MatMul(AnyProduct, name="mm", traits=[ext.Pure]):
     packed: Annotated[Marker, OPTIONAL]
     #: Marks a product whose left factor its own kernel computes from other products.
     computed: Annotated[Marker, OPTIONAL]
-    #: The number of the kernel that a product belongs to, where equal products must not become one.
-    part: Annotated[Int, OPTIONAL]
     result: Result
 
 

@@ -23,11 +23,10 @@ from cuesta.lowering.attention_to_loops.panel import Attention, Panel, extent, f
 from cuesta.lowering.attention_to_loops.vectors import (
     Mask,
     plus,
-    scratch,
     splat,
     sums,
 )
-from cuesta.lowering.linalg_to_loops.vector_loops import blocks, loop
+from cuesta.lowering.linalg_to_loops.vector_loops import blocks, loop, scratch
 
 Value: TypeAlias = ir.Value
 
@@ -54,7 +53,7 @@ def write_backward(op: ir.Operation) -> None:
     sizes = (
         [-(-n // LANES) * LANES for n in (depth, attention.width, max(depth, attention.width))] + [tile.keys] * 2 + [1]
     )
-    buffers = _Buffers(*(scratch(n, tile.queries) for n in sizes))
+    buffers = _Buffers(*(scratch([n, tile.queries]) for n in sizes))
     memory = None if attention.mask is None else MaskPanel.memory(attention.mask, tile.keys, tile.queries)
     tiles = attention.tiles([batch, attention.kv_heads], attention.work * 5 // 2)
     with ir.InsertionPoint(tiles.body):

@@ -24,9 +24,18 @@ from cuesta.dialects.kernel_module import count_tiles
 from cuesta.dialects.types import index_value, memref_shape
 from cuesta.lowering.attention_to_loops.masks import any_of, is_seen, to_add
 from cuesta.lowering.attention_to_loops.panel import four_sizes
-from cuesta.lowering.attention_to_loops.vectors import Mask, larger, plus, scratch, splat, spread
+from cuesta.lowering.attention_to_loops.vectors import Mask, larger, plus, splat, spread
 from cuesta.lowering.linalg_to_loops.added_across import AddedAcross
-from cuesta.lowering.linalg_to_loops.vector_loops import Extent, blocks, loop, value_of, vector_type, where
+from cuesta.lowering.linalg_to_loops.vector_loops import (
+    LINE,
+    Extent,
+    blocks,
+    loop,
+    scratch,
+    value_of,
+    vector_type,
+    where,
+)
 from cuesta.sizes import Number
 
 Value: TypeAlias = ir.Value
@@ -35,8 +44,6 @@ Value: TypeAlias = ir.Value
 _ROWS = 4
 #: The most sums in registers.
 _SUMS = 16
-#: Bytes of a cache line.
-_LINE = 64
 
 
 def write_few_queries(op: ir.Operation) -> None:
@@ -53,13 +60,13 @@ def write_few_queries(op: ir.Operation) -> None:
         *(q, k, v, mask[0] if mask else None, output, logsumexp),
         scale=KernelAttention.scale.of(op),
         block=block,
-        queries_memory=scratch(rows, _whole(depth)),
-        scores=scratch(rows, block),
-        added=scratch(rows, block) if mask else None,
-        total=scratch(rows, _whole(width)),
-        peaks=scratch(rows, LANES),
-        sums=scratch(rows, LANES),
-        shares=scratch(rows, LANES),
+        queries_memory=scratch([rows, _whole(depth)]),
+        scores=scratch([rows, block]),
+        added=scratch([rows, block]) if mask else None,
+        total=scratch([rows, _whole(width)]),
+        peaks=scratch([rows, LANES]),
+        sums=scratch([rows, LANES]),
+        shares=scratch([rows, LANES]),
     )
     bounds = [index_value(batch) if not isinstance(batch, int) else batch, few]
     tiles = scf.ForallOp([0, 0], bounds, [1, 1], [])
@@ -134,7 +141,7 @@ class _Head:
         op = self.op
         loop(0, op.rows, 1, self._begin)
         whole = isinstance(op.keys, int) and op.keys % op.block == 0
-        end = value_of(op.keys) if isinstance(op.keys, int) else index_value(op.keys)
+        end = self._end()
 
         def block(first: Value) -> None:
             count: Extent = op.block if whole else arith.minui(index_value(op.block), arith.subi(end, first))
@@ -284,7 +291,7 @@ class _Head:
         """Prefetches the key that is a block behind a key."""
         ahead = arith.minui(plus(key, self.op.block), arith.subi(self._end(), index_value(1)))
         kind = ir.MemRefType(buffer.type).element_type
-        for d in range(0, four_sizes(buffer)[3], _LINE * 8 // kind.width):
+        for d in range(0, four_sizes(buffer)[3], LINE * 8 // kind.width):
             memref.prefetch(buffer, [self.batch, self.head, ahead, index_value(d)], False, 3, True)
 
     def _weigh(self, rows: Sequence[Value], count: Extent) -> None:

@@ -11,8 +11,8 @@ from cuesta.dialects.kernel_attention import LANES
 from cuesta.dialects.types import index_value
 from cuesta.lowering.attention_to_loops.masks import MaskPanel
 from cuesta.lowering.attention_to_loops.panel import Attention, Panel
-from cuesta.lowering.attention_to_loops.vectors import Mask, larger, scratch, splat
-from cuesta.lowering.linalg_to_loops.vector_loops import loop
+from cuesta.lowering.attention_to_loops.vectors import Mask, larger, splat
+from cuesta.lowering.linalg_to_loops.vector_loops import loop, scratch
 
 Value: TypeAlias = ir.Value
 
@@ -22,9 +22,9 @@ def write_forward(op: ir.Operation) -> None:
     attention = Attention.of(op, 0, 3)
     output, logsumexp = list(op.operands)[-2:]
     (batch, heads, _, depth), tile, width = attention.sizes, attention.tile, attention.width
-    queries, total = (scratch(-(-n // LANES) * LANES, tile.queries) for n in (depth, width))
-    weights = scratch(tile.keys, tile.queries)
-    last = scratch(1, tile.queries)
+    queries, total = (scratch([-(-n // LANES) * LANES, tile.queries]) for n in (depth, width))
+    weights = scratch([tile.keys, tile.queries])
+    last = scratch([1, tile.queries])
     mask_memory = None if attention.mask is None else MaskPanel.memory(attention.mask, tile.keys, tile.queries)
     tiles = attention.tiles([batch, heads, attention.panels], attention.work)
     with ir.InsertionPoint(tiles.body):

@@ -11,9 +11,9 @@ from typing import TypeAlias
 from cuesta._mlir import arith, ir, memref, vector
 from cuesta.dialects.kernel_attention import LANES
 from cuesta.dialects.types import index_value, memref_shape
-from cuesta.lowering.attention_to_loops.vectors import Mask, plus, scratch, splat, spread
+from cuesta.lowering.attention_to_loops.vectors import Mask, plus, splat, spread
 from cuesta.lowering.linalg_to_loops.transposed import transposed
-from cuesta.lowering.linalg_to_loops.vector_loops import Extent, loop
+from cuesta.lowering.linalg_to_loops.vector_loops import Extent, loop, scratch
 from cuesta.sizes import Number
 
 Value: TypeAlias = ir.Value
@@ -36,7 +36,7 @@ class MaskPanel:
     @staticmethod
     def memory(mask: Value, keys: int, panel: int) -> Value | None:
         """Scratch memory for the mask of a block of `keys` keys; None if all queries have the same mask."""
-        return None if _sizes(mask)[2] == 1 else scratch(-(-keys // LANES) * LANES, panel)
+        return None if _sizes(mask)[2] == 1 else scratch([-(-keys // LANES) * LANES, panel])
 
     def prepare(self, block: Value, count: Value) -> Value:
         """Reads the mask of a block of keys into the buffer, if there is one. Returns whether any query sees a key."""

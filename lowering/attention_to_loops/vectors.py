@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from cuesta._mlir import arith, ir, memref, vector
+from cuesta._mlir import arith, ir, vector
 from cuesta.dialects.kernel_attention import LANES
 from cuesta.dialects.types import index_value
 from cuesta.lowering.linalg_to_loops.vector_loops import loop, vector_type
@@ -34,11 +34,6 @@ def spread(scalar: Value) -> Value:
 
 def plus(index: Value, number: int) -> Value:
     return arith.addi(index, index_value(number)) if number else index
-
-
-def scratch(*sizes: int) -> Value:
-    """Scratch memory of f32 on the stack, aligned to a cache line."""
-    return memref.AllocaOp(ir.MemRefType.get(list(sizes), ir.F32Type.get()), [], [], alignment=64).result
 
 
 def larger(a: Value, b: Value) -> Value:

@@ -29,7 +29,7 @@ from cuesta.dialects.product import TILE, Panels, roles_of
 from cuesta.dialects.types import memref_shape
 from cuesta.dialects.upstream_fields import ITERATOR_TYPES, PARALLEL, constant_of
 from cuesta.lowering.linalg_to_loops.panel import Matrix, Panel, Product, rows_in_memory, vectors_of
-from cuesta.lowering.linalg_to_loops.vector_loops import LANES, Extent, blocks, equal_blocks
+from cuesta.lowering.linalg_to_loops.vector_loops import LANES, Extent, blocks, equal_blocks, scratch
 from cuesta.passes.infra.registry import Pass, register_pass
 
 Value: TypeAlias = ir.Value
@@ -108,7 +108,7 @@ def _product_of(op: ir.Operation, entry: ir.Block, fresh: bool) -> Product:
         columns = tile.columns if not isinstance(n, int) else min(tile.columns, n)
         with ir.InsertionPoint.at_block_begin(entry):
             depth = min(tile.k, k) if isinstance(k, int) else tile.k
-            memory = _own([rows_in_memory(depth, columns), vectors_of(columns) * LANES])
+            memory = scratch([rows_in_memory(depth, columns), vectors_of(columns) * LANES])
     return Product(a, b, c, m, n, k, tile, memory, fresh)
 
 
@@ -151,15 +151,10 @@ def _write(product: Product) -> None:
     )
 
 
-def _own(sizes: list[int]) -> Value:
-    kind = ir.MemRefType.get(sizes, ir.F32Type.get())
-    return memref.AllocaOp(kind, [], [], alignment=64).result
-
-
 def _own_sums(product: Product) -> Value:
     """Allocates scratch memory for a tile's sums [m, n]."""
     sizes, most = (product.m, product.n), (product.tile.m, product.tile.n)
-    whole = _own([n if isinstance(n, int) else limit for n, limit in zip(sizes, most, strict=True)])
+    whole = scratch([n if isinstance(n, int) else limit for n, limit in zip(sizes, most, strict=True)])
     if all(isinstance(n, int) for n in sizes):
         return whole
     shape = [n if isinstance(n, int) else ir.ShapedType.get_dynamic_size() for n in sizes]

@@ -30,11 +30,14 @@ from cuesta.lowering.linalg_to_loops.added_across import AddedAcross
 from cuesta.lowering.linalg_to_loops.multiply_panels import loops_of
 from cuesta.lowering.linalg_to_loops.panel import Matrix
 from cuesta.lowering.linalg_to_loops.vector_loops import (
+    AHEAD,
     LANES,
+    LINE,
     Extent,
     blocks,
     keep_whole,
     loop,
+    scratch,
     value_of,
     vector_type,
     whole_blocks,
@@ -50,10 +53,6 @@ Value: TypeAlias = ir.Value
 _PAIRS, _MULTIPLY_PAIRS = 2 * LANES, "llvm.x86.avx512bf16.dpbf16ps.512"
 #: The fewest sums in registers that hide how long an addition takes.
 _FEWEST_SUMS = 4
-#: Bytes between what is read of the weight and what is asked for.
-_AHEAD = 8192
-#: Bytes of a cache line.
-_LINE = 64
 _NARROW = ("bf16", "f16")
 
 
@@ -107,9 +106,9 @@ class _Product:
         """Writes the loops at the current insertion point, with scratch memory allocated at the function's beginning.
         A part of K follows another, so that the left factor's stays in L1."""
         with ir.InsertionPoint.at_block_begin(entry):
-            sums = _scratch([LANES, self.m, LANES])
+            sums = scratch([LANES, self.m, LANES])
             size = -(-self.tile.k // self.lanes) * self.lanes * self.m
-            packed = _scratch([size], _element(self.a) if self.pairs else None)
+            packed = scratch([size], _element(self.a) if self.pairs else None)
         if not isinstance(self.k, int):
             replace(self, start=index_value(0), depth=self.k).write_part(sums, None)
             return
@@ -164,7 +163,7 @@ class _Product:
         lanes, columns = self.lanes, range(self.tile.columns)
         count = len(columns) * len(rows)
         unrolled = max(1, _FEWEST_SUMS // count)
-        if lanes * _element(self.b).width < 8 * _LINE:
+        if lanes * _element(self.b).width < 8 * LINE:
             unrolled = max(2, unrolled)  # a cache line of the weight
         step = unrolled * lanes
         weights = [arith.addi(first, index_value(c)) for c in columns]
@@ -238,7 +237,7 @@ class _Product:
         return made.results[0]
 
     def _ahead(self, row: Value) -> tuple[Value, list[Value]] | None:
-        """The matrix that the weight's rows are of, and where in it what is read `_AHEAD` bytes after a row begins."""
+        """The matrix that the weight's rows are of, and where in it what is read `AHEAD` bytes after a row begins."""
         view = maker(self.b.buffer, memref.SubViewOp)
         if view is None or not isinstance(self.depth, int):
             return None
@@ -246,7 +245,7 @@ class _Product:
         kind, columns = ir.MemRefType(source.type), self.tile.columns
         if len(kept) != 2 or kept != [kind.rank - 2, kind.rank - 1] or not kind.has_static_shape:
             return None
-        count = -(-_AHEAD * 8 // (columns * self.depth * _element(self.b).width)) * columns
+        count = -(-AHEAD * 8 // (columns * self.depth * _element(self.b).width)) * columns
         at = arith.addi(arith.addi(starts[kept[0]], row), index_value(count))
         starts[kept[0]] = arith.minui(at, index_value(max(kind.shape[kept[0]] - columns, 0)))
         starts[-1] = arith.addi(starts[-1], self.start)
@@ -258,7 +257,7 @@ class _Product:
         if place is None:
             return
         source, starts = place
-        line = 8 * _LINE // _element(self.b).width
+        line = 8 * LINE // _element(self.b).width
         whole = ir.MemRefType(source.type).get_strides_and_offset()[0][-2] == self.depth
         first = arith.muli(k, index_value(self.tile.columns)) if whole else k
         first, rows = arith.addi(starts[-1], first), 1 if whole else self.tile.columns
@@ -299,8 +298,3 @@ def _is_plain(op: ir.Operation) -> bool:
 
 def _element(matrix: Matrix) -> ir.Type:
     return ir.MemRefType(matrix.buffer.type).element_type
-
-
-def _scratch(sizes: list[int], element: ir.Type | None = None) -> Value:
-    kind = ir.MemRefType.get(sizes, element or ir.F32Type.get())
-    return memref.AllocaOp(kind, [], [], alignment=64).result

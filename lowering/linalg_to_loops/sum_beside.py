@@ -14,13 +14,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from cuesta._mlir import func, ir, memref
+from cuesta._mlir import func, ir
 from cuesta.dialects import walk
 from cuesta.dialects.affine_maps import operand_dims
 from cuesta.dialects.kernel_module import kernel_modules
 from cuesta.dialects.named_linalg import copy, is_generic
 from cuesta.dialects.types import memref_shape
 from cuesta.dialects.upstream_fields import ITERATOR_TYPES, REDUCTION
+from cuesta.lowering.linalg_to_loops.vector_loops import scratch
 from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.sizes import estimate
 
@@ -74,7 +75,7 @@ def _sum_beside(op: ir.Operation, entry: ir.Block) -> None:
     own = ir.MemRefType(result.type)
     # At the beginning of the function, because an alloca in a loop grows the stack in each iteration.
     with ir.InsertionPoint.at_block_begin(entry), op.location:
-        sums = memref.AllocaOp(ir.MemRefType.get(own.shape, own.element_type), [], [], alignment=64).result
+        sums = scratch(own.shape, own.element_type)
     with ir.InsertionPoint(op), op.location:
         copy(result, sums)
     op.operands[len(op.operands) - 1] = sums

@@ -34,7 +34,7 @@ from cuesta.dialects.upstream_fields import (
     REDUCTION,
     constant_of,
 )
-from cuesta.lowering.linalg_to_loops.vector_loops import LANES, Extent, value_of
+from cuesta.lowering.linalg_to_loops.vector_loops import LANES, Extent, scratch, value_of
 from cuesta.passes.infra.registry import Pass, register_pass
 
 Value: TypeAlias = ir.Value
@@ -68,7 +68,7 @@ class SumBoxes(Pass):
         along = kinds[-1] == REDUCTION  # the sum runs along vectors: each lane adds up a share of the numbers
         most = self.longest * (LANES if along else 1)
         with ir.InsertionPoint.at_block_begin(entry), op.location:
-            part = memref.AllocaOp(ir.MemRefType.get(limits, ir.F32Type.get()), [], [], alignment=64).result
+            part = scratch(limits)
         with ir.InsertionPoint(op), op.location:
             sizes = {d: _extent(*_walked(op, d)) for d, kind in enumerate(kinds) if kind == REDUCTION}
             boxes = functools.partial(_in_boxes, sizes, most, functools.partial(_sum_box, op, part))

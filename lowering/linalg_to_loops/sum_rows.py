@@ -30,7 +30,7 @@ from cuesta.dialects.kernel_module import body_ops, kernel_modules
 from cuesta.dialects.named_linalg import is_generic
 from cuesta.dialects.types import index_value, memref_shape
 from cuesta.dialects.upstream_fields import ITERATOR_TYPES, PARALLEL, REDUCTION
-from cuesta.lowering.linalg_to_loops.vector_loops import LANES, first_lanes, loop, zeros
+from cuesta.lowering.linalg_to_loops.vector_loops import AHEAD, LANES, LINE, first_lanes, loop, scratch, zeros
 from cuesta.lowering.linalg_to_loops.views import kept_dims, starts_of
 from cuesta.passes.infra.registry import Pass, register_pass
 
@@ -43,8 +43,6 @@ _LARGE, _LONG = 1 << 16, 256
 _MOST_COPIED, _MOST_LANES = 1 << 16, 256
 #: The most vectors of sums.
 _VECTORS = 4
-#: Bytes between what is read and what is asked for, and those of a cache line.
-_AHEAD, _LINE = 8192, 64
 #: Bits of the widest elements that are asked for: a decoding step of f32 took 1.13 of the time with prefetches, one of
 #: bf16 0.94, one of int8 0.87 (an EPYC of Zen 5).
 _NARROW = 16
@@ -123,7 +121,7 @@ class Row:
             kind = ir.MemRefType(x.type)
             element = f32 if widens else kind.element_type
             with ir.InsertionPoint.at_block_begin(entry), self.op.location:
-                copy = memref.AllocaOp(ir.MemRefType.get(kind.shape, element), [], [], alignment=64).result
+                copy = scratch(kind.shape, element)
             with ir.InsertionPoint(self.op) if is_of_groups else ir.InsertionPoint.after(copy.owner), self.op.location:
                 maps = ir.ArrayAttr.get([projection(kind.rank, range(kind.rank))] * 2)
                 made = linalg.GenericOp([], [x], [copy], maps, ITERATOR_TYPES.write([PARALLEL] * kind.rank))
@@ -201,7 +199,7 @@ class Row:
         return _is_inside(x, self.op) and any(self._runs(y) for y in x.owner.operands)
 
     def _ask(self, at: Sequence[Value], count: int) -> None:
-        """Prefetches what lies `_AHEAD` bytes behind the next `count` elements of each narrow operand that comes from
+        """Prefetches what lies `AHEAD` bytes behind the next `count` elements of each narrow operand that comes from
         memory. `at` is where the loops are. Behind the last row of a matrix it is the last row again."""
         for i in self.streams:
             x = self.op.operands[i]
@@ -214,10 +212,10 @@ class Row:
             row = math.prod(ir.MemRefType(x.type).shape) * bits // 8
             moving = _moving(view)[-1]
             last = index_value(ir.MemRefType(source.type).shape[moving] - 1)
-            starts[moving] = arith.minui(arith.addi(starts[moving], index_value(-(-_AHEAD // row))), last)
+            starts[moving] = arith.minui(arith.addi(starts[moving], index_value(-(-AHEAD // row))), last)
             for dim, loop_of in zip(kept, self.dims[i], strict=True):
                 starts[dim] = at[loop_of]
-            for place in range(0, count, max(1, _LINE * 8 // bits)):
+            for place in range(0, count, max(1, LINE * 8 // bits)):
                 inside = arith.addi(starts[-1], index_value(place)) if place else starts[-1]
                 memref.prefetch(source, [*starts[:-1], inside], False, 3, True)
 

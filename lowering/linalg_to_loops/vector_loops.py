@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-from cuesta._mlir import arith, ir, scf, vector
+from cuesta._mlir import arith, ir, memref, scf, vector
 from cuesta.dialects.kernel_module import LOOP_ANNOTATION
 from cuesta.dialects.types import index_value
 
@@ -15,6 +15,14 @@ Extent: TypeAlias = int | ir.Value
 
 #: f32 elements of a vector.
 LANES = 16
+#: Bytes of a cache line, and between what a loop reads from memory and what it asks for.
+LINE, AHEAD = 64, 8192
+
+
+def scratch(sizes: Sequence[int], element: ir.Type | None = None) -> Value:
+    """Scratch memory on the stack, of f32 if no element type is given, aligned to a cache line."""
+    kind = ir.MemRefType.get(list(sizes), element or ir.F32Type.get())
+    return memref.AllocaOp(kind, [], [], alignment=LINE).result
 
 
 def value_of(extent: Extent) -> Value:

@@ -52,7 +52,7 @@ def _hoistable(op: ir.Operation) -> bool:
     return not (is_read_beside and all(user.name == func.ReturnOp.OPERATION_NAME for user in users(op.results[0])))
 
 
-def _spreads(op: ir.Operation) -> bool:
+def _broadcasts_runs(op: ir.Operation) -> bool:
     """Whether a reshape is the only user of a pointwise op, some of whose operands broadcast along whole runs of dims,
     and an op computes with it."""
     owner = op.operands[0].owner
@@ -240,7 +240,7 @@ class HoistReshapes(Pass):
                         continue
                     if self.repeat and _is_spread(op.results[0]) and _ends_a_sum(op.operands[0]):
                         continue
-                    if not (_hoistable(op) or (self.repeat and (_repeatable(op) or _spreads(op)))):
+                    if not (_hoistable(op) or (self.repeat and (_repeatable(op) or _broadcasts_runs(op)))):
                         continue
                     for source in _hoist(op):
                         above = [u for u in users(source) if Reshape.matches(u)]

@@ -51,9 +51,9 @@ def _call(
     return _B.aten(overload, args, kwargs, results, reason, operand_strides)
 
 
-def _mm(op: ir.Operation, narrow: bool) -> list[ir.Value]:
+def _mm(op: ir.Operation, target: Target) -> list[ir.Value]:
     name = "aten.mm" if len(shape_of(op.operands[0])) == 2 else "aten.bmm"
-    if narrow and (factors := narrow_factors(op)) is not None:
+    if target.kind == "cuda" and (factors := narrow_factors(op)) is not None:
         return _call(op, f"{name}.dtype", [*factors, torch.float32], {}, _GEMM, any_strides=True)
     return _call(op, f"{name}.default", list(op.operands), {}, _GEMM, any_strides=True)
 
@@ -87,16 +87,17 @@ def _kernels_read(value: ir.Value) -> bool:
     )
 
 
-def _product(op: ir.Operation, biases: bool, narrow: bool, on_cpu: bool) -> list[ir.Value] | None:
-    """The op as a call or a kernel; None where it stays a product. With `biases`, kernels may add a call's bias. With
-    `narrow`, the library may multiply narrow floats into f32."""
+def _product(op: ir.Operation, target: Target) -> list[ir.Value] | None:
+    """The op as a call or a kernel; None where it stays a product."""
     if MatMul.product.is_on(op):
         return None
     if AnyProduct.route.of(op) != LIBRARY:
-        return as_kernel(op, on_cpu)
+        return as_kernel(op, target)
     if MatMul.matches(op):
-        return _mm(op, narrow)
-    return _mm_and_bias(op) if biases and _has_bias(op) and _kernels_read(op.results[0]) else _addmm(op)
+        return _mm(op, target)
+    # On a CPU the kernel that reads the product adds its bias as well.
+    joins_bias = not target.gpu and _has_bias(op) and _kernels_read(op.results[0])
+    return _mm_and_bias(op) if joins_bias else _addmm(op)
 
 
 def _convolution(op: ir.Operation) -> list[ir.Value]:
@@ -129,9 +130,7 @@ class CallLibraries(Pass):
 
     def run(self, module: ir.Module) -> None:
         target = target_of(module)
-        product = functools.partial(
-            _product, biases=not target.gpu, narrow=target.kind == "cuda", on_cpu=not target.gpu
-        )
+        product = functools.partial(_product, target=target)
         rules: dict[str, Rule] = {
             MatMul.OPERATION_NAME: product,
             AddMatMul.OPERATION_NAME: product,

@@ -1,4 +1,4 @@
-"""Passes on concatenations, one a file: they keep a whole that kernels would have to wait for out of memory.
+"""Passes on concatenations, one a file. They avoid concatenations in memory, for which a reader's kernel has to wait.
 
 Input and output are functions of cuesta ops that compute the same.
 """

@@ -11,6 +11,7 @@ reader would wait for a kernel of its own; what is read at computed positions jo
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -20,7 +21,7 @@ from cuesta.dialects.clones import repeat_op
 from cuesta.dialects.cuesta.indexing import Index
 from cuesta.dialects.cuesta.shape import Cat, Slice
 from cuesta.dialects.graph_builder import GraphBuilder
-from cuesta.dialects.types import shape_of, spelling_of
+from cuesta.dialects.types import shape_of, spelling_of, static_shape
 from cuesta.passes.form_kernels.placement.concatenation import is_inner, operands_of
 from cuesta.passes.graph.hoist_reshapes import POINTWISE
 from cuesta.passes.infra.graph_rewrite import erase_dead, rewrite_ops, users
@@ -61,9 +62,8 @@ class _Part:
         if op is None or not Slice.matches(op):
             return None
         (x,) = op.operands
-        whole, own, starts = shape_of(x), shape_of(value), Slice.starts.of(op)
-        is_run = all(d == dim or n == m for d, (n, m) in enumerate(zip(whole, own, strict=True)))
-        start = starts[dim]
+        whole, own, start = shape_of(x), shape_of(value), Slice.starts.of(op)[dim]
+        is_run = (whole[:dim], whole[dim + 1 :]) == (own[:dim], own[dim + 1 :])
         if not is_run or Slice.steps.of(op)[dim] != 1 or not isinstance(start, int):
             return None
         return _Part(ops, x, start)
@@ -84,11 +84,7 @@ def _rewrite(op: ir.Operation) -> Sequence[ir.Value] | None:
     parts = [part for value in values if (part := _Part.of(value, dim)) is not None]
     if len(parts) < len(values) or len({part.x for part in parts}) > 1:
         return None
-    starts = [0]
-    for value in values[:-1]:
-        (size,) = (n for d, n in enumerate(shape_of(value)) if d == dim)
-        assert isinstance(size, int)
-        starts.append(starts[-1] + size)
+    starts = list(itertools.accumulate((static_shape(value)[dim] for value in values[:-1]), initial=0))
     place = _B.along([sizes[dim]], 0)
     moved = [_B.with_number("add", place, part.start - start) for part, start in zip(parts, starts, strict=True)]
     x = parts[0].x

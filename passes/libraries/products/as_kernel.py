@@ -21,13 +21,14 @@ from cuesta.passes.libraries.products.quantised import quantised_factor
 from cuesta.passes.libraries.products.routes import COLUMNS, NARROW_FLOATS, PANELS, ROWS, TENSOR_CORES
 from cuesta.passes.libraries.products.tiles import Plan
 from cuesta.sizes import Number, hint
+from cuesta.targets import Target
 
 _B = GraphBuilder()
 #: Readers of a product that compute nothing.
 _NO_WORK = VIEWS | {func.ReturnOp.OPERATION_NAME}
 
 
-def as_kernel(op: ir.Operation, on_cpu: bool = True) -> list[ir.Value]:
+def as_kernel(op: ir.Operation, target: Target) -> list[ir.Value]:
     """Builds the ops of a product that is marked to become a kernel. Sums of narrower floats are in f32."""
     route, result = AnyProduct.route.of(op), spelling_of(op.results[0])
     *bias, a, b = op.operands
@@ -46,8 +47,9 @@ def as_kernel(op: ir.Operation, on_cpu: bool = True) -> list[ir.Value]:
         bias = [reshaped(x, [*shape_of(x)[:-1], *dims]) if len(dims) > 1 else x for x in bias]
         is_row = route == ROWS and shape_of(a)[:-1] == (1,) and result in ("f32", *NARROW_FLOATS)
         quantised = quantised_factor(b) if is_row else None
-        # On a GPU a byte is as fast widened and scaled alone: 0.7 of the instructions, and no conversion of integers.
-        if quantised is not None and (on_cpu or len(quantised.parts) > 1):
+        # On a GPU a weight of whole bytes is widened element by element: Triton converts i8 to bf16 without an integer
+        # conversion, which i8 to f32 takes.
+        if quantised is not None and (not target.gpu or len(quantised.parts) > 1):
             product = quantised.times(a, dims, result in NARROW_FLOATS)
         else:
             product = _as_sum(route, a, b, dims)

@@ -1,8 +1,8 @@
 """Makes one op of a softmax and the product that multiplies it; a part of call-libraries.
 
-    %s = cuesta.mm(%q, %k^T)                      %s = cuesta.mm(%q, %k^T) {product = "128x64x64/4/3"}
+    %s = cuesta.mm(%q, %k^T)                      %s = cuesta.mm(%q, %k^T) {product = "64x64x64/4/3"}
     %t = … pointwise ops on %s                    %t = … pointwise ops on %s
-    %w = cuesta.softmax(%t)                →      %r, %l = cuesta.softmax_mm(%t, %v) {product = "128x64x64/4/3"}
+    %w = cuesta.softmax(%t)                →      %r, %l = cuesta.softmax_mm(%t, %v) {product = "64x64x64/4/3"}
     %r = cuesta.mm(%w, %v)
     %l = cuesta.logsumexp(%t)
 

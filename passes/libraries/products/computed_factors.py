@@ -1,11 +1,11 @@
 """Makes kernels of products whose left factor is pointwise work on other products, such as attention's gradients; a
 part of call-libraries.
 
-    %s = cuesta.mm(%q, %k^T)                      %s = cuesta.mm(%q, %k^T) {product = "128x64x64/8/2"}
+    %s = cuesta.mm(%q, %k^T)                      %s = cuesta.mm(%q, %k^T) {product = "64x32x64/4/3"}
     %p = cuesta.exp(%s - %l)                      %p = cuesta.exp(%s - %l)
-    %g = cuesta.mm(%do, %v^T)                →    %g = cuesta.mm(%do, %v^T) {product = "128x64x64/8/2"}
+    %g = cuesta.mm(%do, %v^T)                →    %g = cuesta.mm(%do, %v^T) {product = "64x32x64/4/3"}
     %d = cuesta.mul(%p, %g)                       %d = cuesta.mul(%p, %g)
-    %r = cuesta.mm(%d, %k)                        %r = cuesta.mm(%d, %k) {product = "128x64x64/8/2", computed}
+    %r = cuesta.mm(%d, %k)                        %r = cuesta.mm(%d, %k) {product = "64x64x32/4/3", computed}
 
 On a GPU form-kernels fuses all of it: a program has a block of rows and walks along K, and no tensor of scores is in
 memory. Each such product gets ops of its own for its factor, because recomputing them is cheaper than memory: the ops
@@ -40,7 +40,8 @@ from cuesta.passes.libraries.products.narrow_factors import narrow_factors
 from cuesta.sizes import Number, hint
 
 _B = GraphBuilder()
-#: Of an op that computes a product's left factor: the number of that product; and of the reader, for one of `_COPIED`.
+#: On an op that computes a product's left factor: the number of that product. On a copy of one of `_COPIED` as well:
+#: the number of its reader.
 _PART, _READER = Int("cuesta.part"), Int("cuesta.reader")
 #: The largest side of a factor of attention, a head: a program's sums and a block of factors fit a multiprocessor.
 LARGEST = 128

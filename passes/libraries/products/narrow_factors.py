@@ -24,10 +24,10 @@ def narrow_factors(op: ir.Operation) -> list[ir.Value] | None:
     kinds = {None if source is None else spelling_of(source) for source in found}
     if spelling_of(op.results[0]) != "f32" or len(kinds) > 1 or not kinds <= {*_NARROW}:
         return None
-    return [narrowed(x) for x in op.operands]
+    return [_narrowed(x) for x in op.operands]
 
 
-def narrowed(x: ir.Value) -> ir.Value:
+def _narrowed(x: ir.Value) -> ir.Value:
     """A value as it was before it was widened; the value itself if it was not."""
     if _source(x) is None:
         return x
@@ -36,7 +36,7 @@ def narrowed(x: ir.Value) -> ir.Value:
     (operand,) = op.operands
     if Convert.matches(op):
         return operand
-    operand = narrowed(operand)
+    operand = _narrowed(operand)
     return repeat_op(op, [operand], types.tensor(shape_of(x), spelling_of(operand))).results[0]
 
 

@@ -95,13 +95,13 @@ class Quantised:
             own = wide if count == 1 else _B.slice(_B.reshape(wide, [1, k // count, count]), 2, p, 1)
             values = _B.convert(_B.reshape(part, [1, *columns, *along, length]), "f32")
             if zero is not None and not is_narrow:
-                values = _B.pointwise("sub", values, _B.reshape(zero, [*shape_of(zero), 1] if shape_of(zero) else []))
+                values = _B.pointwise("sub", values, _beside(zero))
             term = _B.pointwise("mul", _B.reshape(own, [1, *ones, *along, length]), values)
             total = term if total is None else _B.pointwise("add", total, term)
         scale = None if self.scale is None else self._of_columns(self.scale, columns)
         last = len(ones) + 1
         if along and scale is not None:
-            total = _B.pointwise("mul", total, _B.reshape(scale, [*shape_of(scale), 1] if shape_of(scale) else []))
+            total = _B.pointwise("mul", total, _beside(scale))
         sums = _B.reduce("sum", total, [last, last + 1] if along else [last])
         if zero is not None and is_narrow:
             if along and scale is not None:
@@ -118,6 +118,11 @@ class Quantised:
             return x
         count = math.prod(shape_of(x)) // math.prod(columns)
         return _B.reshape(x, [1, *columns, *([count] if self.groups > 1 else [])])
+
+
+def _beside(x: Value) -> Value:
+    """A scale or zero with a dim of size 1 for the elements of a group; a single number as it is."""
+    return _B.reshape(x, [*shape_of(x), 1]) if shape_of(x) else x
 
 
 def quantised_factor(b: Value) -> Quantised | None:

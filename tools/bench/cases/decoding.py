@@ -135,22 +135,18 @@ def decoding(
 ) -> Case:
     """The case of a decoder that computes in `dtype`. A loop of `steps` is judged by the tokens of the `stand_in`, in
     float32."""
-
-    def make(build: Callable[[], Built], dtype: torch.dtype) -> Decoding:
-        return Decoding(_converted(build(), dtype), "eval", steps=steps)
-
-    judged = None if stand_in is None else partial(make, stand_in, F32)
-    return Case(name, partial(make, build, dtype), stand_in=judged)
+    judged = None if stand_in is None else partial(_made, Decoding, stand_in, F32, steps)
+    return Case(name, partial(_made, Decoding, build, dtype, steps), stand_in=judged)
 
 
 def generation(name: str, build: Callable[[], Built], stand_in: Callable[[], Built], *, steps: int) -> Case:
     """The case of transformers' `generate` in bf16, judged by the tokens of the `stand_in`, in float32."""
-
-    def make(build: Callable[[], Built], dtype: torch.dtype) -> Generation:
-        return Generation(_converted(build(), dtype), "eval", steps=steps)
-
-    return Case(name, partial(make, build, BF16), stand_in=partial(make, stand_in, F32))
+    judged = partial(_made, Generation, stand_in, F32, steps)
+    return Case(name, partial(_made, Generation, build, BF16, steps), stand_in=judged)
 
 
-def _converted(built: Built, dtype: torch.dtype) -> Built:
-    return replace(built, module=built.module.to(dtype))
+def _made(
+    kind: type[Decoding] | type[Generation], build: Callable[[], Built], dtype: torch.dtype, steps: int
+) -> Decoding | Generation:
+    built = build()
+    return kind(replace(built, module=built.module.to(dtype)), "eval", steps=steps)
