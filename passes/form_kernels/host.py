@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
 from cuesta._mlir import func, ir, linalg
@@ -51,6 +52,7 @@ from cuesta.passes.form_kernels.placement.results import finish
 from cuesta.passes.form_kernels.placement.scatters import place_scatters
 from cuesta.passes.form_kernels.routes import choose_route
 from cuesta.passes.form_kernels.schedule import schedule
+from cuesta.runtime.strides import same_places
 
 Value: TypeAlias = ir.Value
 #: Attributes of trace time of a call into ATen; redundant once the operands are memrefs, which carry strides.
@@ -159,6 +161,9 @@ class HostWriter:
                 if strides is not None:
                     source, layout = layout.once(strides), self.where.with_strides(value, strides)
                     self.where.copy(value, source, layout.once(strides))
+                elif same_places(layout.sizes, layout.strides, traced):
+                    # ATen tells channels-last by the strides of all dims, also of a batch of one.
+                    layout = replace(layout, strides=tuple(traced))
             buffers.append(self.where.view(layout, spelling_of(value)))
         strides_of = [tuple(strides) for strides in host.Call.result_strides.of(op)]
         overload, args = host.Call.overload.of(op), host.Call.args.of(op)

@@ -111,7 +111,7 @@ def build_kernel(
     """The normal form of `group`, whose `outputs` are read outside it.
 
     `layouts` places every value that the group reads. `preferred` maps an output to the memory order of its
-    dims, if one is required; `placed` maps an output to a place in an existing buffer.
+    dims, if one is required; `placed` maps an output to a place in an existing buffer, whose order then counts.
     """
     numbers: dict[object, Class] = {}
 
@@ -214,7 +214,7 @@ def _class_order(
     """One order of all classes, slowest first, following the memory order of the largest tensors."""
     sequences: list[tuple[int, list[Class]]] = [(estimate(o.sizes), o.classes) for o in inputs]
     for value, dims_order in preferred.items():
-        if value in written:
+        if value in written and value not in placed:
             node, dims = written[value]
             classes = [loops[node.index][dims[i]] for i in dims_order]
             # A required order takes precedence over inputs of the same size.

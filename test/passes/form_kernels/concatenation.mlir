@@ -99,3 +99,21 @@ func.func @graph(%x: tensor<16x1024xf32> {cuesta.strides = [1024, 1]}, %y: tenso
   %1 = "cuesta.cat"(%0, %y) {dim = 1 : i64} : (tensor<16x1024xf32>, tensor<16x1024xf32>) -> tensor<16x2048xf32> loc("cat"("m.py":2:1))
   return %1 : tensor<16x2048xf32>
 }
+
+// CHECK: // -----
+// -----
+
+// Each part of a concatenation whose channels are fastest is written by loops that walk it so, channels innermost, though
+// the part by itself would be row-major.
+// CHECK: #[[POSITIONS:.*]] = affine_map<(d0, d1) -> (d0)>
+// CHECK-NEXT: #[[ROWS:.*]] = affine_map<(d0, d1) -> (d0, d1)>
+// CHECK: func.func @gather
+// CHECK: linalg.generic {indexing_maps = [#[[POSITIONS]], #[[ROWS]]]
+// CHECK: func.func @graph
+func.func @graph(%x: tensor<1x16x4xf32> {cuesta.strides = [64, 1, 16]}, %y: tensor<1x16x4xf32> {cuesta.strides = [64, 1, 16]}, %i: tensor<8xi64> {cuesta.strides = [1]}) -> (tensor<1x32x8xf32> {cuesta.strides = [256, 1, 32]}) {
+  %0 = "cuesta.index"(%x, %i) {dims = [2], in_range} : (tensor<1x16x4xf32>, tensor<8xi64>) -> tensor<1x16x8xf32> loc("gather"("m.py":1:1))
+  %1 = "cuesta.exp"(%0) : (tensor<1x16x8xf32>) -> tensor<1x16x8xf32> loc("exp"("m.py":1:1))
+  %2 = "cuesta.index"(%y, %i) {dims = [2], in_range} : (tensor<1x16x4xf32>, tensor<8xi64>) -> tensor<1x16x8xf32> loc("gather"("m.py":1:1))
+  %3 = "cuesta.cat"(%1, %2) {dim = 1 : i64} : (tensor<1x16x8xf32>, tensor<1x16x8xf32>) -> tensor<1x32x8xf32> loc("cat"("m.py":2:1))
+  return %3 : tensor<1x32x8xf32>
+}
