@@ -14,9 +14,10 @@ INTEL_TRITON := triton-xpu==3.3.0b1
 
 # Most of the tests' time is one thread that compiles, so JOBS processes share the files; a file's tests stay together
 # for what they compile once. torch keeps its two threads in each: those that wait sleep, where spinning took the other
-# process's core (half as much time again in the models' tests).
+# process's core (half as much time again in the models' tests). A process that dies ends the run, with the name of its
+# test: xdist would start another and, with whole files to hand out, may wait for it for ever.
 JOBS ?= 2
-PYTEST := OMP_WAIT_POLICY=passive $(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile --durations 40
+PYTEST := OMP_WAIT_POLICY=passive $(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile --max-worker-restart 0 --durations 40
 
 .PHONY: help demo test quick test-full test-intel lint types test-matrix bench docs fuzz model-suite op-coverage dist clean
 

@@ -19,7 +19,9 @@ def moves_less_in_channels_last(images: Sequence[Number], weight: Sequence[Numbe
 
     On one core of a Xeon with AVX-512, in ms with the weight's conversion, channels_last against row-major: 2x64x56x56,
     3x3 to 64, 2.80 for 3.12; 2x256x14x14, 3x3 to 256, 3.0 for 2.9; 2x512x7x7, 3x3 to 512, 5.3 for 3.6; 2x960x7x7, 5x5
-    in 960 groups, 0.16 for 0.25.
+    in 960 groups, 0.16 for 0.25. In bf16, on one core of an EPYC (Zen 5), Inductor's time over ours with this rule and
+    row-major throughout: a ResNet 1.04 and 0.83, MobileNetV2 1.24 and 0.86, their training steps 1.10 and 0.92, 1.09
+    and 0.78.
     """
     *_, height, width = weight
     converted = 0 if height == width == 1 else estimate(weight)

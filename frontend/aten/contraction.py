@@ -11,6 +11,7 @@ from cuesta.dialects.cuesta import contraction
 from cuesta.dialects.graph_builder import Value
 from cuesta.dialects.types import opmath, shape_of
 from cuesta.frontend.call import Call
+from cuesta.frontend.capture.onednn import is_onednn_convolution
 from cuesta.frontend.capture.tensor_cores import cudnn_kernels, products_allow_tf32
 from cuesta.frontend.rules import Decline, imports
 from cuesta.sizes import Size
@@ -83,11 +84,6 @@ def convolution(
     library = cudnn_kernels(b.meta)
     if library is not None:
         contraction.Convolution.cudnn.put(result.owner, library)
-    if _onednn(b.meta) and not transposed:
+    if is_onednn_convolution(b.meta, transposed):
         contraction.Convolution.onednn.mark(result.owner)
     return result
-
-
-def _onednn(result: torch.Tensor) -> bool:
-    """Whether ATen computes a convolution with this result by oneDNN."""
-    return result.device.type == "cpu" and result.dtype == torch.float32 and torch.backends.mkldnn.is_available()

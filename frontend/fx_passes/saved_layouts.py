@@ -21,6 +21,7 @@ from torch import Tensor
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
+from cuesta.frontend.capture.onednn import is_onednn_convolution
 from cuesta.frontend.capture.tensor_cores import cudnn_kernels
 from cuesta.frontend.fx_nodes import inserting_behind, memory_root, packet_of
 from cuesta.frontend.fx_passes.fx_pipeline import TrainingStep
@@ -188,8 +189,7 @@ def _in_that_layout(convolution: Node) -> bool:
 
 def _for_onednn(convolution: Node, images: Tensor, weight: Tensor, results: Tensor) -> bool:
     parameters = convolution.args[3:]
-    transposed = parameters[3]
-    if not torch.backends.mkldnn.is_available() or transposed or images.dtype != torch.float32:
+    if not is_onednn_convolution(images, transposed=bool(parameters[3])):
         return False
     if cuts_patches(images.shape, weight.shape, parameters):
         return False

@@ -126,3 +126,20 @@ func.func @patches_on_a_gpu(%x: tensor<2x3x8x8xbf16>, %w: tensor<16x3x4x4xbf16>,
   return %0, %1, %2, %3 : tensor<2x16x2x2xbf16>, tensor<2x16x4x4xbf16>, tensor<2x16x2x2xf32>, tensor<2x16x8x8xbf16>
 }
 }
+
+// CHECK: // -----
+// -----
+
+// bf16 as f32; f64 is not oneDNN's.
+// CHECK-LABEL: func.func @types
+// CHECK: "cuesta.mm"({{.*}}) : (tensor<128x4xbf16>, tensor<4x16xbf16>) -> tensor<128x16xbf16>
+// CHECK: "cuesta.convolution"({{.*}}xf64>
+// CHECK-NOT: "cuesta.mm"
+// CHECK: return
+module attributes {cuesta.target = "cpu"} {
+func.func @types(%x: tensor<2x4x8x8xbf16> {cuesta.strides = [256, 1, 32, 4]}, %w: tensor<16x4x1x1xbf16>, %y: tensor<2x4x8x8xf64> {cuesta.strides = [256, 1, 32, 4]}, %v: tensor<16x4x1x1xf64>) -> (tensor<2x16x8x8xbf16>, tensor<2x16x8x8xf64>) {
+  %0 = "cuesta.convolution"(%x, %w) {stride = [1, 1], padding = [0, 0], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 1 : i64, onednn, result_strides = [[1024, 1, 128, 16]]} : (tensor<2x4x8x8xbf16>, tensor<16x4x1x1xbf16>) -> tensor<2x16x8x8xbf16>
+  %1 = "cuesta.convolution"(%y, %v) {stride = [1, 1], padding = [0, 0], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 1 : i64, result_strides = [[1024, 1, 128, 16]]} : (tensor<2x4x8x8xf64>, tensor<16x4x1x1xf64>) -> tensor<2x16x8x8xf64>
+  return %0, %1 : tensor<2x16x8x8xbf16>, tensor<2x16x8x8xf64>
+}
+}
