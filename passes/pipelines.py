@@ -121,6 +121,8 @@ _LOOPS = (
     "transpose-tiles",
     # Long sums are added up in boxes, after the passes above, which match neighbouring ops.
     "sum-boxes",
+    # Products by quantised weights, before the pass for all other sums along rows.
+    "multiply-quantised",
     # Sums along rows that come from memory, while the IR still says that they are sums.
     "sum-rows",
     # 5. Affine rather than scf loops where they can be: their accesses stay readable to LLVM's vectoriser.
@@ -142,7 +144,7 @@ _LLVM = (
     "short-rows",
     # 2. Upstream's conversions to LLVM; arguments are bare pointers.
     "builtin.module(convert-scf-to-cf,convert-vector-to-llvm,func.func(convert-math-to-llvm),convert-math-to-libm,"
-    "finalize-memref-to-llvm,convert-arith-to-llvm,convert-index-to-llvm,"
+    "finalize-memref-to-llvm,convert-arith-to-llvm,convert-index-to-llvm,convert-ub-to-llvm,"
     "convert-func-to-llvm{use-bare-ptr-memref-call-conv=1},convert-cf-to-llvm,canonicalize,cse,"
     "reconcile-unrealized-casts)",
     "loop-marks",

@@ -44,13 +44,14 @@ from cuesta.lowering.linalg_to_loops.vector_loops import (
     zeros,
 )
 from cuesta.lowering.linalg_to_loops.views import kept_dims, starts_of
+from cuesta.lowering.linalg_to_loops.x86 import multiply_pairs
 from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.runtime.machine import instructions
 
 Value: TypeAlias = ir.Value
 
-#: bf16 elements of a vector, and the intrinsic that adds the products of their pairs to 16 sums.
-_PAIRS, _MULTIPLY_PAIRS = 2 * LANES, "llvm.x86.avx512bf16.dpbf16ps.512"
+#: bf16 elements of a vector.
+_PAIRS = 2 * LANES
 #: The fewest sums in registers that hide how long an addition takes.
 _FEWEST_SUMS = 4
 _NARROW = ("bf16", "f16")
@@ -224,17 +225,7 @@ class _Product:
         return vector.maskedload(kind, matrix.buffer, place, mask, arith.ConstantOp(kind, zero).result)
 
     def _multiply(self, x: Value, y: Value, total: Value) -> Value:
-        if not self.pairs:
-            return vector.fma(x, y, total)
-        attributes = {
-            "intrin": ir.StringAttr.get(_MULTIPLY_PAIRS),
-            "op_bundle_sizes": ir.DenseI32ArrayAttr.get([]),
-            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([3, 0]),
-        }
-        made = ir.Operation.create(
-            "llvm.call_intrinsic", results=[vector_type()], operands=[total, x, y], attributes=attributes
-        )
-        return made.results[0]
+        return multiply_pairs(x, y, total) if self.pairs else vector.fma(x, y, total)
 
     def _ahead(self, row: Value) -> tuple[Value, list[Value]] | None:
         """The matrix that the weight's rows are of, and where in it what is read `AHEAD` bytes after a row begins."""

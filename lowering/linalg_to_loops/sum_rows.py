@@ -26,10 +26,11 @@ from cuesta._mlir import arith, func, ir, linalg, memref, vector
 from cuesta.dialects import maker, walk
 from cuesta.dialects.affine_maps import operand_dims, projection
 from cuesta.dialects.clones import repeat_op
-from cuesta.dialects.kernel_module import body_ops, kernel_modules
+from cuesta.dialects.kernel_module import kernel_modules
 from cuesta.dialects.named_linalg import is_generic
 from cuesta.dialects.types import index_value, memref_shape
 from cuesta.dialects.upstream_fields import ITERATOR_TYPES, PARALLEL, REDUCTION
+from cuesta.lowering.linalg_to_loops.terms import is_dense, is_inside, is_shared, moving_dims, term_of
 from cuesta.lowering.linalg_to_loops.vector_loops import AHEAD, LANES, LINE, first_lanes, loop, scratch, zeros
 from cuesta.lowering.linalg_to_loops.views import kept_dims, starts_of
 from cuesta.passes.infra.registry import Pass, register_pass
@@ -39,15 +40,13 @@ Value: TypeAlias = ir.Value
 #: The fewest bytes of a matrix that is read from memory, and the fewest elements of a row: the sum of a shorter one
 #: takes 1.3 of the time (of 32 or 64 elements of bf16).
 _LARGE, _LONG = 1 << 16, 256
-#: The most elements of an operand that is copied once for all rows, and of a group along a row.
-_MOST_COPIED, _MOST_LANES = 1 << 16, 256
+#: The most elements of a group along a row.
+_MOST_LANES = 256
 #: The most vectors of sums.
 _VECTORS = 4
 #: Bits of the widest elements that are asked for: a decoding step of f32 took 1.13 of the time with prefetches, one of
 #: bf16 0.94, one of int8 0.87 (an EPYC of Zen 5).
 _NARROW = 16
-#: Ops that do to vectors what they do to numbers.
-_ON_VECTORS = "arith."
 
 
 @register_pass("sum-rows")
@@ -90,12 +89,12 @@ class Row:
         if len(op.results) or len(op.operands) < 2 or {*ITERATOR_TYPES.of(op)} != {REDUCTION}:
             return None
         dims = operand_dims(op)
-        term, sizes = _term(op), _sizes(op, dims)
+        term, sizes = term_of(op), _sizes(op, dims)
         if term is None or sizes is None or sizes[-1] < LANES or math.prod(sizes) < _LONG or dims[-1]:
             return None
         along = len(sizes) - 1
         inputs = list(zip(op.operands, dims, strict=True))[:-1]
-        if not all(_fits(x, own, along) or _is_shared(x) for x, own in inputs):
+        if not all(_fits(x, own, along) or is_shared(x) for x, own in inputs):
             return None
         streams = [i for i, (x, own) in enumerate(inputs) if along in own and _fits(x, own, along) and _is_stream(x)]
         return Row(op, sizes, dims, term, streams) if streams else None
@@ -105,7 +104,7 @@ class Row:
         """Whether a row consists of groups that fill vectors, without gaps, such as those of a quantised weight."""
         if len(self.sizes) != 2 or self.sizes[1] % LANES or self.sizes[1] > _MOST_LANES:
             return False
-        return all(self.dims[i] == (0, 1) and _is_dense(self.op.operands[i]) for i in self.streams)
+        return all(self.dims[i] == (0, 1) and is_dense(self.op.operands[i]) for i in self.streams)
 
     def copy_operands(self, entry: ir.Block) -> None:
         """Copies operands that are the same for all tiles, at the beginning of the function, if they are narrow or not
@@ -115,8 +114,8 @@ class Row:
             uses = list(self.op.regions[0].blocks[0].arguments[i].uses)
             widens = len(uses) == 1 and uses[0].owner.name == arith.ExtFOp.OPERATION_NAME
             widens = widens and uses[0].owner.results[0].type == f32
-            is_of_groups = widens and self.has_groups and dims == (0,) and not _is_shared(x)
-            if not is_of_groups and not (_is_shared(x) and (widens or not _fits(x, dims, along))):
+            is_of_groups = widens and self.has_groups and dims == (0,) and not is_shared(x)
+            if not is_of_groups and not (is_shared(x) and (widens or not _fits(x, dims, along))):
                 continue
             kind = ir.MemRefType(x.type)
             element = f32 if widens else kind.element_type
@@ -167,7 +166,7 @@ class Row:
         count, length = self.sizes
         term, factor = self.term, None
         product = maker(term, arith.MulFOp)
-        if product is not None and _is_inside(term, self.op):
+        if product is not None and is_inside(term, self.op):
             for x, y in (list(product.operands), list(product.operands)[::-1]):
                 if self._runs(x) and not self._runs(y):
                     term, factor = x, y
@@ -196,7 +195,7 @@ class Row:
         """Whether a value of the body is different along the innermost loop."""
         if isinstance(x.owner, ir.Block):
             return len(self.sizes) - 1 in self.dims[ir.BlockArgument(x).arg_number]
-        return _is_inside(x, self.op) and any(self._runs(y) for y in x.owner.operands)
+        return is_inside(x, self.op) and any(self._runs(y) for y in x.owner.operands)
 
     def _ask(self, at: Sequence[Value], count: int) -> None:
         """Prefetches what lies `AHEAD` bytes behind the next `count` elements of each narrow operand that comes from
@@ -210,7 +209,7 @@ class Row:
             source, kept, starts = view.operands[0], kept_dims(view), starts_of(view)
             bits = ir.MemRefType(x.type).element_type.width
             row = math.prod(ir.MemRefType(x.type).shape) * bits // 8
-            moving = _moving(view)[-1]
+            moving = moving_dims(view)[-1]
             last = index_value(ir.MemRefType(source.type).shape[moving] - 1)
             starts[moving] = arith.minui(arith.addi(starts[moving], index_value(-(-AHEAD // row))), last)
             for dim, loop_of in zip(kept, self.dims[i], strict=True):
@@ -236,11 +235,11 @@ class _Terms:
         if self.lanes is not None:
             value = arith.select(first_lanes(self.lanes), self.vector_of(term), zeros())
             return value if total is None else arith.addf(total, value)
-        both = maker(term, arith.AddFOp) if _is_inside(term, self.row.op) else None
+        both = maker(term, arith.AddFOp) if is_inside(term, self.row.op) else None
         if both is not None and sum(1 for _ in term.uses) == 1:
             x, y = both.operands
             return self.added_to(self.added_to(total, x), y)
-        product = maker(term, arith.MulFOp) if _is_inside(term, self.row.op) else None
+        product = maker(term, arith.MulFOp) if is_inside(term, self.row.op) else None
         if product is None or total is None:
             value = self.vector_of(term)
             return value if total is None else arith.addf(total, value)
@@ -265,7 +264,7 @@ class _Terms:
         if isinstance(x.owner, ir.Block):
             number = ir.BlockArgument(x).arg_number
             return self._load(number, row.copies.get(number, row.op.operands[number]))
-        if not _is_inside(x, row.op):
+        if not is_inside(x, row.op):
             return x
         if len(x.owner.operands) == 1 and isinstance((y := x.owner.operands[0]).owner, ir.Block):
             copy = row.copies.get(number := ir.BlockArgument(y).arg_number)
@@ -289,23 +288,6 @@ class _Terms:
         return vector.maskedload(kind, buffer, at, first_lanes(self.lanes), _nothing(kind))
 
 
-def _term(op: ir.Operation) -> Value | None:
-    """What a generic adds to its one result, a sum of f32; None for any other op."""
-    block = op.regions[0].blocks[0]
-    out = block.arguments[len(block.arguments) - 1]
-    *_, end = block.operations
-    if len(end.operands) != 1 or not isinstance(out.type, ir.F32Type) or len(op.operands) != len(block.arguments):
-        return None
-    total = maker(end.operands[0], arith.AddFOp)
-    if total is None or sum(1 for _ in out.uses) != 1 or out not in list(total.operands):
-        return None
-    *ops, _ = body_ops(op)
-    if any(not inner.name.startswith(_ON_VECTORS) or not inner.operands for inner in ops):
-        return None
-    (term,) = [x for x in total.operands if x != out]
-    return term
-
-
 def _sizes(op: ir.Operation, dims: Sequence[tuple[int, ...]]) -> list[int] | None:
     """The sizes of a generic's loops; None if one is symbolic."""
     found: dict[int, int] = {}
@@ -324,11 +306,6 @@ def _fits(x: Value, dims: Sequence[int], along: int) -> bool:
     return dims[-1] == along and strides[-1] == 1
 
 
-def _moving(view: ir.Operation) -> list[int]:
-    """The dims of a subview's source along which its place depends on the tile."""
-    return [d for d, start in enumerate(starts_of(view)) if maker(start, arith.ConstantOp) is None]
-
-
 def _is_stream(x: Value) -> bool:
     """Whether an operand is a tile's part of a matrix that is too large for the next cache, and is read only once: a
     norm, which reads its row again, takes up to 1.3 of the time with these loops where the matrix is in a cache."""
@@ -336,30 +313,10 @@ def _is_stream(x: Value) -> bool:
     if view is None or sum(1 for _ in x.uses) != 1:
         return False
     source = ir.MemRefType(view.operands[0].type)
-    if not source.has_static_shape or not (moving := _moving(view)):
+    if not source.has_static_shape or not (moving := moving_dims(view)):
         return False
     is_large = math.prod(source.shape) * source.element_type.width >= 8 * _LARGE
     return is_large and moving[-1] not in kept_dims(view) and kept_dims(view)[-1] == source.rank - 1
-
-
-def _is_shared(x: Value) -> bool:
-    """Whether an operand is the same for all tiles, and small."""
-    kind = ir.MemRefType(x.type)
-    if not isinstance(x.owner, ir.Block) or kind.rank == 0 or math.prod(kind.shape) > _MOST_COPIED:
-        return False
-    # Nor is it written in the kernel: the copy is made before everything else.
-    return all(is_generic(use.owner) and use.operand_number < len(use.owner.operands) - 1 for use in x.uses)
-
-
-def _is_dense(x: Value) -> bool:
-    """Whether the last two dims of an operand follow one another without gaps."""
-    shape, strides = memref_shape(x.type)
-    return strides[-1] == 1 and strides[-2] == shape[-1]
-
-
-def _is_inside(x: Value, op: ir.Operation) -> bool:
-    """Whether a value is computed in a generic's body."""
-    return not isinstance(x.owner, ir.Block) and x.owner.operation.block == op.regions[0].blocks[0]
 
 
 def _nothing(kind: ir.Type) -> Value:

@@ -34,6 +34,7 @@ from cuesta.passes.libraries.products.computed_factors import compute_factors
 from cuesta.passes.libraries.products.narrow_factors import narrow_factors
 from cuesta.passes.libraries.products.packed_weights import keep_panels_apart
 from cuesta.passes.libraries.products.routes import mark_routes
+from cuesta.passes.libraries.products.turned_weights import turn_widened
 from cuesta.policy.product_kinds import LIBRARY
 from cuesta.targets import Target
 
@@ -141,6 +142,7 @@ class CallLibraries(Pass):
             kinds = _types_in_kernels(self.attention, target)
             multiply_by_softmax(module, kinds)
             compute_factors(module, kinds)
+            turn_widened(module)
             mark_routes(module, self.gemm)
             mark_attention(module, self.attention, target)
         rewrite_ops(module, rules)

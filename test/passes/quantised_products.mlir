@@ -23,8 +23,8 @@ func.func @rows(%x: tensor<1x64xbf16>, %v: tensor<8x64xi8>, %s: tensor<8x1xbf16>
 // CHECK-SAME: (%[[X:.*]]: tensor<1x64xbf16>, %[[B:.*]]: tensor<8x32xui8>, %[[S:.*]]: tensor<8x4x1xbf16>, %[[Z:.*]]: tensor<8x4x1xbf16>)
 // CHECK-DAG: %[[LOW:.*]] = "cuesta.bitwise_and"(%[[B]]
 // CHECK-DAG: %[[HIGH:.*]] = "cuesta.bitwise_right_shift"(%[[B]]
-// CHECK: "cuesta.slice"({{.*}}) {starts = [0, 0, 0], steps = [1, 1, 1]} : (tensor<1x32x2xf32>) -> tensor<1x32x1xf32>
-// CHECK: "cuesta.slice"({{.*}}) {starts = [0, 0, 1], steps = [1, 1, 1]} : (tensor<1x32x2xf32>) -> tensor<1x32x1xf32>
+// CHECK: "cuesta.slice"({{.*}}) {starts = [0, 0, 0], steps = [1, 1, 1]} : (tensor<1x32x2xbf16>) -> tensor<1x32x1xbf16>
+// CHECK: "cuesta.slice"({{.*}}) {starts = [0, 0, 1], steps = [1, 1, 1]} : (tensor<1x32x2xbf16>) -> tensor<1x32x1xbf16>
 // CHECK: "cuesta.sum"({{.*}}) {dims = [2, 3], keepdim = 0 : i64} : (tensor<1x8x4x8xf32>) -> tensor<1x8xf32>
 // CHECK: "cuesta.sum"({{.*}}) {dims = [3], keepdim = 0 : i64} : (tensor<1x1x4x16xf32>) -> tensor<1x1x4xf32>
 // CHECK: "cuesta.sum"({{.*}}) {dims = [2], keepdim = 0 : i64} : (tensor<1x8x4xf32>) -> tensor<1x8xf32>
@@ -60,7 +60,20 @@ func.func @exact_zeros(%x: tensor<1x64xf32>, %v: tensor<8x64xi8>, %z: tensor<8x1
   return %3 : tensor<1x8xf32>
 }
 
-// A factor for each column, values of 32 bits, and several rows of x: the scaled weight is multiplied.
+// Several rows of x share what is read of the weight.
+// CHECK-LABEL: func.func @several
+// CHECK: "cuesta.mul"({{.*}}) : (tensor<4x1x64xf32>, tensor<1x8x64xf32>) -> tensor<4x8x64xf32>
+// CHECK: "cuesta.sum"({{.*}}) {dims = [2], keepdim = 0 : i64} : (tensor<4x8x64xf32>) -> tensor<4x8xf32>
+// CHECK: "cuesta.mul"({{.*}}) : (tensor<4x8xf32>, tensor<1x8xf32>) -> tensor<4x8xf32>
+func.func @several(%x: tensor<4x64xbf16>, %v: tensor<8x64xi8>, %s: tensor<8x1xbf16>) -> tensor<4x8xbf16> {
+  %0 = "cuesta.convert"(%v) : (tensor<8x64xi8>) -> tensor<8x64xbf16>
+  %1 = "cuesta.mul"(%0, %s) : (tensor<8x64xbf16>, tensor<8x1xbf16>) -> tensor<8x64xbf16>
+  %2 = "cuesta.permute"(%1) {dims = [1, 0]} : (tensor<8x64xbf16>) -> tensor<64x8xbf16>
+  %3 = "cuesta.mm"(%x, %2) {route = "rows"} : (tensor<4x64xbf16>, tensor<64x8xbf16>) -> tensor<4x8xbf16>
+  return %3 : tensor<4x8xbf16>
+}
+
+// A factor for each column, values of 32 bits, and more than 16 rows of x: the scaled weight is multiplied.
 // CHECK-LABEL: func.func @others
 // CHECK: %[[A:.*]] = "cuesta.mul"
 // CHECK: %[[B:.*]] = "cuesta.mul"
@@ -68,8 +81,8 @@ func.func @exact_zeros(%x: tensor<1x64xf32>, %v: tensor<8x64xi8>, %z: tensor<8x1
 // CHECK: "cuesta.permute"(%[[A]])
 // CHECK: "cuesta.permute"(%[[B]])
 // CHECK: "cuesta.permute"(%[[C]])
-func.func @others(%x: tensor<1x8xbf16>, %y: tensor<2x8xbf16>, %v: tensor<8x8xi8>, %w: tensor<8x8xi32>, %column: tensor<1x8xbf16>, %row: tensor<8x1xbf16>)
-    -> (tensor<1x8xbf16>, tensor<1x8xbf16>, tensor<2x8xbf16>) {
+func.func @others(%x: tensor<1x8xbf16>, %y: tensor<17x8xbf16>, %v: tensor<8x8xi8>, %w: tensor<8x8xi32>, %column: tensor<1x8xbf16>, %row: tensor<8x1xbf16>)
+    -> (tensor<1x8xbf16>, tensor<1x8xbf16>, tensor<17x8xbf16>) {
   %0 = "cuesta.convert"(%v) : (tensor<8x8xi8>) -> tensor<8x8xbf16>
   %1 = "cuesta.convert"(%w) : (tensor<8x8xi32>) -> tensor<8x8xbf16>
   %2 = "cuesta.mul"(%0, %column) : (tensor<8x8xbf16>, tensor<1x8xbf16>) -> tensor<8x8xbf16>
@@ -80,6 +93,6 @@ func.func @others(%x: tensor<1x8xbf16>, %y: tensor<2x8xbf16>, %v: tensor<8x8xi8>
   %7 = "cuesta.permute"(%4) {dims = [1, 0]} : (tensor<8x8xbf16>) -> tensor<8x8xbf16>
   %8 = "cuesta.mm"(%x, %5) {route = "rows"} : (tensor<1x8xbf16>, tensor<8x8xbf16>) -> tensor<1x8xbf16>
   %9 = "cuesta.mm"(%x, %6) {route = "rows"} : (tensor<1x8xbf16>, tensor<8x8xbf16>) -> tensor<1x8xbf16>
-  %10 = "cuesta.mm"(%y, %7) {route = "rows"} : (tensor<2x8xbf16>, tensor<8x8xbf16>) -> tensor<2x8xbf16>
-  return %8, %9, %10 : tensor<1x8xbf16>, tensor<1x8xbf16>, tensor<2x8xbf16>
+  %10 = "cuesta.mm"(%y, %7) {route = "rows"} : (tensor<17x8xbf16>, tensor<8x8xbf16>) -> tensor<17x8xbf16>
+  return %8, %9, %10 : tensor<1x8xbf16>, tensor<1x8xbf16>, tensor<17x8xbf16>
 }

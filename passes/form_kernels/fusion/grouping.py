@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from cuesta._mlir import ir
 from cuesta.dialects.types import byte_count, shape_of
 from cuesta.passes.analysis.memory_order import MemoryOrder
+from cuesta.passes.form_kernels.fusion.contractions import is_one_sum, multiplies_for, reads_whole
 from cuesta.passes.form_kernels.fusion.limits import CPU, FusionLimits
 from cuesta.passes.form_kernels.fusion.nodes import Item, Node
 from cuesta.passes.form_kernels.fusion.paths import Paths
@@ -148,8 +149,17 @@ class Grouping:
         self.remarks = [r for r in self.remarks if self.group.get(r.producer) is not self.group.get(r.consumer)]
 
     def _is_late(self, node: Node) -> bool:
-        """Whether a node only widens and should join its reader's kernel, which then reads the narrow tensor."""
-        return self.machine.converts_late and node.widens
+        """Whether a node joins its reader's kernel first: it only widens, or it multiplies what a sum adds up."""
+        if not self.machine.in_sequence:
+            return self.machine.converts_late and node.widens
+        reader = self._only_reader(node)
+        if reader is not None and node.widens:
+            node, reader = reader, self._only_reader(reader)
+        return multiplies_for(reader, node)
+
+    def _only_reader(self, node: Node) -> Node | None:
+        items = [self.items[i] for i in self.inner_readers[node.index] or ()]
+        return items[0] if len(items) == 1 and isinstance(items[0], Node) else None
 
     def _is_little(self, node: Node) -> bool:
         """Whether recomputing a node in every tile costs less than a launch of its own."""
@@ -260,10 +270,13 @@ class Grouping:
         """The reason why the `nodes` of two groups, none a matrix product, are no good kernel whose tiles run over the
         classes `parallel`; None if they are."""
         if not parallel:
-            joins = self.machine.serial_kernels and any(_is_one_sum(group) for group in (a, b))
+            joins = self.machine.serial_kernels and any(is_one_sum(group.nodes, group.parallel) for group in (a, b))
             serial = joins or (not a.parallel and not b.parallel)
             small = all(n.elements <= self.machine.tail_elements for n in nodes)
             return None if serial and small else _NO_COMMON
+        before = [(g.nodes, g.space, g.parallel) for g in (a, b)]
+        if self.machine.in_sequence and reads_whole(self.machine.serial_bytes, (nodes, space, parallel), before):
+            return "each tile would read the whole of a large tensor"
         tiles = self._tiles(nodes, space, parallel)
         if tiles < min(self.machine.min_tiles, self._tiles_wanted(a, b)):
             return f"one kernel would have only {tiles} tiles to run in parallel"
@@ -272,7 +285,7 @@ class Grouping:
         inside = self._internal(nodes) if self.machine.in_sequence else ()
         if tile_bytes(nodes, space, parallel, inside) > self.machine.tile_bytes:
             return "the values between the ops do not fit into the cache"
-        if self._columns(nodes, space, parallel) and not (self._group_columns(a) or self._group_columns(b)):
+        if self._columns(nodes, space, parallel) and not any(self._columns(*kernel) for kernel in before):
             return "the tiles of one kernel would be walked column by column"
         return None
 
@@ -318,9 +331,6 @@ class Grouping:
                 if not all(inside) and inside[self.memory.order(read.value)[-1]]:
                     return True
         return False
-
-    def _group_columns(self, group: Group) -> bool:
-        return self._columns(group.nodes, group.space, group.parallel)
 
     def _holds_stages(self, nodes: list[Node], space: Space, parallel: set[tuple[int, int]]) -> bool:
         """Whether each reduction that keeps a loop within the tile spans few enough elements of the tile."""
@@ -381,17 +391,10 @@ class Grouping:
         self.remarks.append(Remark(producer.index, consumer.index, reason, count))
 
 
-def _is_one_sum(group: Group) -> bool:
-    """Whether a group reduces all that it walks, of known size, to single numbers."""
-    known = all(isinstance(size, int) for node in group.nodes for size in node.sizes)
-    return known and not group.parallel and not all(all(node.parallel) for node in group.nodes)
-
-
 _NO_COMMON = "no loop is parallel in both ops"
 _PATH = "the consumer also depends on the producer through another kernel or call"
 
 
 def _gathers(reader: Group, writer: Group) -> bool:
     """Whether `reader` reads a result of `writer` at computed positions, which may be in any tile."""
-    written = {r for n in writer.members for r in n.results}
-    return any(v in written for n in reader.members for v in n.gathers)
+    return any(v in n.results for m in reader.members for v in m.gathers for n in writer.members)

@@ -45,11 +45,13 @@ def as_kernel(op: ir.Operation, target: Target) -> list[ir.Value]:
     else:
         dims = _last_dims(op) if route == ROWS else [shape_of(b)[-1]]
         bias = [reshaped(x, [*shape_of(x)[:-1], *dims]) if len(dims) > 1 else x for x in bias]
-        is_row = route == ROWS and shape_of(a)[:-1] == (1,) and result in ("f32", *NARROW_FLOATS)
-        quantised = quantised_factor(b) if is_row else None
+        few = shape_of(a)[:-1] == (1,) or (not target.gpu and len(shape_of(a)) == 2)
+        is_few = route == ROWS and few and result in ("f32", *NARROW_FLOATS)
+        quantised = quantised_factor(b) if is_few else None
         # On a GPU a weight of whole bytes is widened element by element: Triton converts i8 to bf16 without an integer
         # conversion, which i8 to f32 takes.
-        if quantised is not None and (not target.gpu or len(quantised.parts) > 1):
+        is_better = quantised is not None and (not target.gpu or len(quantised.parts) > 1)
+        if quantised is not None and is_better and quantised.fits(shape_of(a)[0]):
             product = quantised.times(a, dims, result in NARROW_FLOATS)
         else:
             product = _as_sum(route, a, b, dims)

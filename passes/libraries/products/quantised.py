@@ -4,7 +4,8 @@
     x · W[n, :] = sum over g of scale[n, g] * (sum over the group of x * values - zero[n, g] * sum over it of x)
 
 That is how users write a weight of 8 or 4 bits: conversion, difference, scale, product. Where it is multiplied by a
-vector, the kernel then reads the weight as it is stored, and each element costs its conversion and one multiplication.
+vector, or on a CPU by a few rows, the kernel then reads the weight as it is stored, and each element costs its
+conversion and one multiplication for each row.
 Values of 4 bits that are unpacked and interleaved stay apart: each half is multiplied by its own elements of x. The
 scaled weight is not rounded, so sums are more exact than eager's.
 """
@@ -24,6 +25,7 @@ from cuesta.dialects.cuesta.shape import Cat, Permute, Reshape
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import shape_of, spelling_of, static_shape
 from cuesta.passes.analysis.match import number
+from cuesta.passes.libraries.products.panels import FEW_ROWS
 from cuesta.sizes import Number
 
 _B = GraphBuilder()
@@ -32,6 +34,8 @@ Value: TypeAlias = ir.Value
 #: Integers that bf16 and f16 hold exactly.
 _NARROW = ("i8", "ui8")
 _FLOATS = ("f32", "bf16", "f16")
+#: Bytes of a row that `multiply-quantised` unpacks at once at least, and the most elements of x that it lays out.
+_BYTES_AT_ONCE, _MOST_COPIED = 16, 1 << 16
 _MUL, _SUB, _AND, _SHIFT = (pointwise.OPS[name] for name in ("mul", "sub", "bitwise_and", "bitwise_right_shift"))
 
 
@@ -41,6 +45,8 @@ class Quantised:
     (parts[k % P][n, k // P] - zero[n, g]) * scale[n, g], with P parts [N, K / P]."""
 
     groups: int
+    #: K / P: where parts are halves of bytes, the bytes of a row
+    size: int
     parts: tuple[Value, ...]
     #: [N, groups], or a number for all; None: 1 and 0
     scale: Value | None
@@ -79,24 +85,40 @@ class Quantised:
         parts = _parts(values)
         if not counts <= {1, groups} or length % (groups * len(parts)):
             return None
-        return Quantised(groups, parts, scale, zero)
+        return Quantised(groups, length // len(parts), parts, scale, zero)
+
+    def fits(self, rows: Number) -> bool:
+        """Whether a kernel multiplies so many rows at once by each row of the weight. On a CPU `multiply-quantised`
+        lowers it, so bytes must be as they are stored, and groups as long as it unpacks at once."""
+        if rows == 1:
+            return True
+        if (
+            not isinstance(rows, int)
+            or not 1 < rows <= FEW_ROWS
+            or (self.groups > 1 and (self.scale is None or not shape_of(self.scale)))
+        ):
+            return False
+        is_stored = _is_stored(self.parts[0]) if len(self.parts) == 1 else _are_halves(self.parts)
+        whole_groups = self.groups == 1 or self.size % (self.groups * _BYTES_AT_ONCE) == 0
+        return is_stored and whole_groups and rows * self.size <= _MOST_COPIED
 
     def times(self, x: Value, columns: Sequence[Number], is_narrow: bool) -> Value:
-        """The product of a row x [1, K] by the weight, f32 [1, *columns], with N split into `columns`. `is_narrow` says
+        """The product of rows x [M, K] by the weight, f32 [M, *columns], with N split into `columns`. `is_narrow` says
         that the result will be rounded to 16 bits, so that zeros may be subtracted from sums."""
         ones = [1] * len(columns)
         along = [self.groups] if self.groups > 1 else []
         wide = _B.convert(x, "f32")
-        (_, k), count = shape_of(x), len(self.parts)
+        (rows, k), count = shape_of(x), len(self.parts)
         length = k // (self.groups * count)
         zero = None if self.zero is None else self._of_columns(self.zero, columns)
         total = None
         for p, part in enumerate(self.parts):
-            own = wide if count == 1 else _B.slice(_B.reshape(wide, [1, k // count, count]), 2, p, 1)
+            own = x if count == 1 else _B.slice(_B.reshape(x, [rows, k // count, count]), 2, p, 1)
+            own = _B.convert(own, "f32")
             values = _B.convert(_B.reshape(part, [1, *columns, *along, length]), "f32")
             if zero is not None and not is_narrow:
                 values = _B.pointwise("sub", values, _beside(zero))
-            term = _B.pointwise("mul", _B.reshape(own, [1, *ones, *along, length]), values)
+            term = _B.pointwise("mul", _B.reshape(own, [rows, *ones, *along, length]), values)
             total = term if total is None else _B.pointwise("add", total, term)
         scale = None if self.scale is None else self._of_columns(self.scale, columns)
         last = len(ones) + 1
@@ -106,7 +128,7 @@ class Quantised:
         if zero is not None and is_narrow:
             if along and scale is not None:
                 zero = _B.pointwise("mul", zero, scale)
-            of_x = _B.reduce("sum", _B.reshape(wide, [1, *ones, *along, length * count]), [last + len(along)])
+            of_x = _B.reduce("sum", _B.reshape(wide, [rows, *ones, *along, length * count]), [last + len(along)])
             offset = _B.pointwise("mul", zero, of_x)
             sums = _B.pointwise("sub", sums, _B.reduce("sum", offset, [last]) if along else offset)
         return sums if along or scale is None else _B.pointwise("mul", sums, scale)
@@ -161,6 +183,24 @@ def _less_a_number(x: Value) -> tuple[Value, Value | None]:
     offset = number(difference.operands[1])
     has_four_bits = all(_has_four_bits(_unreshaped(part)) for part in _parts(values))
     return (values, difference.operands[1]) if has_four_bits and offset is not None and 0 <= offset <= 15 else (x, None)
+
+
+def _is_stored(x: Value) -> bool:
+    """Whether a value is the caller's, or a view of it."""
+    x = _unreshaped(x)
+    return isinstance(x.owner, ir.Block) and spelling_of(x) in _NARROW
+
+
+def _are_halves(parts: Sequence[Value]) -> bool:
+    """Whether two parts are the lower and the upper half of the same bytes, which are stored."""
+    cuts = [_unreshaped(part).owner for part in parts]
+    if len(cuts) != 2 or any(isinstance(cut, ir.Block) for cut in cuts):
+        return False
+    names = [(_AND.OPERATION_NAME, 15), (_SHIFT.OPERATION_NAME, 4)]
+    if any(cut.name != name or number(cut.operands[1]) != by for cut, (name, by) in zip(cuts, names, strict=True)):
+        return False
+    sources = [_unreshaped(cut.operands[0]) for cut in cuts]
+    return sources[0] == sources[1] and _is_stored(sources[0]) and spelling_of(sources[0]) == "ui8"
 
 
 def _has_four_bits(x: Value) -> bool:

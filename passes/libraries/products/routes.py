@@ -42,6 +42,7 @@ from cuesta.passes.libraries.products.panels import (
     panels_of,
     rows_of,
 )
+from cuesta.passes.libraries.products.quantised import quantised_factor
 from cuesta.passes.libraries.products.tiles import SHARED, SHARED_ON_AMD, plans
 from cuesta.policy.choices import Question, choose, measuring
 from cuesta.policy.product_kinds import KERNEL, LIBRARY, kind_of
@@ -188,11 +189,14 @@ def _by_a_vector(op: ir.Operation, sizes: list[int], memory: MemoryOrder) -> str
 
 def _by_few_rows(op: ir.Operation, sizes: list[int], memory: MemoryOrder) -> str | None:
     """The route of a product of a few rows of bf16 by a linear layer's weight: as with a vector, the kernel reads each
-    row of the weight once, and has the sums of all rows of the left factor in registers. None for other products."""
+    row of the weight once, and has the sums of all rows of the left factor in registers. A quantised weight is unpacked
+    there. None for other products."""
     left, right = list(op.operands)[-2:]
     if spelling_of(op.results[0]) != "bf16" or len(sizes) != 3 or not 1 < sizes[0] <= FEW_ROWS or 0 in sizes:
         return None
     m, k, n = sizes
+    if quantised_factor(right) is not None:
+        return ROWS
     found = rows_of(m, n, k) if _is_turned(right, memory) and not _is_turned(left, memory) else None
     return None if found is None or k == 1 else f"{PANELS} {found}"
 

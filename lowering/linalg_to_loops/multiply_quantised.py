@@ -1,0 +1,343 @@
+"""Multiplies rows by a quantised weight, each row of which is unpacked once for all of them, in registers.
+
+linalg.generic {mulf, addf, mulf, addf}           scf.for %c = 0 to 8 {                 64 bytes, 4 groups
+  ins(%low, %high : memref<4x32x16xbf16>,           memref.prefetch %w[%row + 16, %c * 4, 0]
+      %w : memref<32x16xi8>,                        %v:4 = looked up in 0, 1, … 15: %w[%c * 64], … >> 4, >> 8, >> 12
+      %scale : memref<32xf32>)               →      %p = dpbf16ps %v#0, %x[%c, 0, %m] …  4 pairs of vectors
+  outs(%sums : memref<4xf32>)                       fma %p, (shuffle %scale[%c * 4 .. + 4]), %sums#m … }
+                                                  %sums[%m] += vector.reduction <add> %sums#m
+
+A decoding step waits for its weights, but conversions of 4 bits take longer than memory does. A table holds the 16
+values, and an instruction looks up 16 or 32 of them. Each lane holds elements of one group, whose scale its sum is
+multiplied by. Where the processor multiplies pairs of bf16, values are bf16, which holds them exactly, and the rows
+are what they were in memory; else both are f32. The rows are laid out in the order in which they are read.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from cuesta._mlir import arith, func, ir, memref, vector
+from cuesta.dialects import maker, walk
+from cuesta.dialects.affine_maps import operand_dims
+from cuesta.dialects.kernel_module import kernel_modules
+from cuesta.dialects.named_linalg import is_generic
+from cuesta.dialects.types import index_value, memref_shape
+from cuesta.dialects.upstream_fields import ITERATOR_TYPES, PARALLEL, REDUCTION
+from cuesta.lowering.linalg_to_loops.quantised.term import QuantisedTerm
+from cuesta.lowering.linalg_to_loops.quantised.unpacking import (
+    Order,
+    Unpacking,
+    pairs_of_halves,
+    plain_halves,
+    tables_of_halves,
+    whole_bytes,
+)
+from cuesta.lowering.linalg_to_loops.terms import is_dense, is_shared, moving_dims
+from cuesta.lowering.linalg_to_loops.vector_loops import (
+    AHEAD,
+    LANES,
+    LINE,
+    keep_whole,
+    loop,
+    scratch,
+    vector_type,
+    zeros,
+)
+from cuesta.lowering.linalg_to_loops.views import kept_dims, starts_of
+from cuesta.lowering.linalg_to_loops.x86 import multiply_pairs
+from cuesta.passes.infra.registry import Pass, register_pass
+from cuesta.runtime.machine import instructions
+
+Value: TypeAlias = ir.Value
+
+#: The most rows: so many vectors of sums are in registers.
+_MOST_ROWS = 16
+#: The fewest sums in registers that hide how long an addition takes.
+_FEWEST_SUMS = 2
+_LEVELS = ("plain", "tables", "pairs")
+
+
+@register_pass("multiply-quantised")
+@dataclass(frozen=True)
+class MultiplyQuantised(Pass):
+    """Lowers products of rows by a quantised weight to loops of vectors that are unpacked once."""
+
+    #: How values are unpacked: "plain", by "tables", as "pairs" of bf16, or the best this machine can do, "host".
+    by: str = "host"
+
+    def run(self, module: ir.Module) -> None:
+        level = _LEVELS.index(best_way() if self.by == "host" else self.by)
+        with module.context:
+            for nested in kernel_modules(module):
+                for function in nested.body.operations:
+                    if isinstance(function, func.FuncOp):
+                        ops = [op for op in walk(function.operation) if is_generic(op)]
+                        # All are found before any is written: what reads a row is then no generic any more.
+                        for product in [found for op in ops if (found := _product_of(op, level)) is not None]:
+                            packed = product.pack(function.regions[0].blocks[0])
+                            with ir.InsertionPoint(product.op), product.op.location:
+                                product.write(packed)
+                            product.op.erase()
+
+
+def best_way() -> str:
+    """How this machine unpacks values best."""
+    own = instructions()
+    if "avx512f" not in own:
+        return "plain"
+    return "pairs" if {"avx512bw", "avx512_bf16"} <= own else "tables"
+
+
+@dataclass(frozen=True)
+class _Product:
+    """Sums over the groups and elements of a row of a weight, for each of some rows of x."""
+
+    op: ir.Operation
+    term: QuantisedTerm
+    unpacking: Unpacking
+    #: rows of x; None: one, without a dim
+    rows: int | None
+    #: bytes of a row of the weight, and of its part along the innermost dim
+    size: int
+    inner: int
+
+    @property
+    def weight(self) -> Value:
+        return self.op.operands[self.term.weight]
+
+    @property
+    def places(self) -> list[Value | None]:
+        """Of each row of x, its index along the dim of rows, where there is one."""
+        return [None] if self.rows is None else [index_value(m) for m in range(self.rows)]
+
+    # -- the rows of x ----------------------------------------------------------------------------
+    def pack(self, entry: ir.Block) -> Value:
+        """Lays out the rows of x at the beginning of the function: [parts of a row, vectors, rows, lanes] in one dim,
+        with zeros where a row ends before its last part."""
+        element = ir.BF16Type.get() if self.unpacking.pairs else ir.F32Type.get()
+        whole = self.size // self.unpacking.size
+        parts = -(-self.size // self.unpacking.size)
+        with ir.InsertionPoint.at_block_begin(entry), self.op.location:
+            packed = scratch([parts * self._of_part()], element)
+        with ir.InsertionPoint.after(packed.owner), self.op.location:
+            loop(0, whole, 1, lambda part: self._pack_part(part, packed, False))
+            loop(whole, parts, 1, lambda part: self._pack_part(part, packed, True))
+        return packed
+
+    def _of_part(self) -> int:
+        """Packed elements of x that a part of a row is multiplied by."""
+        return len(self.unpacking.orders) * len(self.places) * self.unpacking.lanes
+
+    def _pack_part(self, part: Value, packed: Value, is_cut: bool) -> None:
+        lanes = self.unpacking.lanes
+        start = arith.muli(part, index_value(self.unpacking.size))
+        to = arith.muli(part, index_value(self._of_part()))
+        for j, order in enumerate(self.unpacking.orders):
+            for m, row in enumerate(self.places):
+                for second in range(lanes // LANES):
+                    first = index_value((j * len(self.places) + m) * lanes + second)
+
+                    def one(
+                        i: Value,
+                        order: Order = order,
+                        row: Value | None = row,
+                        second: int = second,
+                        first: Value = first,
+                    ) -> None:
+                        inside = arith.muli(i, index_value(order.step))
+                        byte = arith.addi(inside, index_value(order.first + second * order.beside))
+                        x = self._number(self.term.x[order.half], row, arith.addi(start, byte), packed, is_cut)
+                        lane = arith.muli(i, index_value(lanes // LANES))
+                        memref.store(x, packed, [arith.addi(to, arith.addi(first, lane))])
+
+                    loop(0, LANES, 1, one)
+
+    def _number(self, operand: int, row: Value | None, byte: Value, packed: Value, is_cut: bool) -> Value:
+        """The element of x that a byte's value is multiplied by, in the type that is packed; 0 behind a cut row."""
+        x, element = self.op.operands[operand], ir.MemRefType(packed.type).element_type
+        exists = arith.cmpi(arith.CmpIPredicate.ult, byte, index_value(self.size)) if is_cut else None
+        byte = byte if exists is None else arith.minui(byte, index_value(self.size - 1))
+        along = [byte]
+        if self.inner < self.size:
+            inner = index_value(self.inner)
+            along = [arith.divui(byte, inner), arith.remui(byte, inner)]
+        number = memref.load(x, [*([] if row is None else [row]), *along])
+        number = number if number.type == element else arith.extf(element, number)
+        zero = arith.ConstantOp(element, ir.FloatAttr.get(element, 0.0)).result
+        return number if exists is None else arith.select(exists, number, zero)
+
+    # -- the sums ---------------------------------------------------------------------------------
+    def write(self, packed: Value) -> None:
+        """Writes the loop over parts of a row, and adds its sums to the result."""
+        bytes_ = self.weight
+        if len(memref_shape(bytes_.type)[0]) > 1:
+            kind = ir.MemRefType(bytes_.type)
+            layout = ir.StridedLayoutAttr.get(ir.ShapedType.get_dynamic_stride_or_offset(), [1])
+            flat = ir.MemRefType.get([self.size], kind.element_type, layout)
+            together = ir.ArrayAttr.get(
+                [ir.ArrayAttr.get([ir.IntegerAttr.get(ir.IntegerType.get_signless(64), d) for d in range(2)])]
+            )
+            bytes_ = memref.CollapseShapeOp(flat, bytes_, together).result
+        count = len(self.places)
+        together = max(1, _FEWEST_SUMS // count)
+        whole = self.size // self.unpacking.size
+
+        def some(part: Value, *sums: Value) -> list[Value]:
+            self._ask(part, together)
+            found: list[Value] = []
+            for i in range(together):
+                at = arith.addi(part, index_value(i)) if i else part
+                found += self._part(bytes_, packed, at, sums[i * count : (i + 1) * count], self.unpacking.size)
+            return found
+
+        end = whole // together * together
+        sums = loop(0, end, together, some, [zeros()] * (together * count))
+        if sums:
+            keep_whole(sums)
+        for part in range(end, -(-self.size // self.unpacking.size)):
+            left = min(self.size - part * self.unpacking.size, self.unpacking.size)
+            i = (part - end) % together * count
+            sums[i : i + count] = self._part(bytes_, packed, index_value(part), sums[i : i + count], left)
+        result = self.op.operands[-1]
+        for m, row in enumerate(self.places):
+            total = functools.reduce(arith.addf, sums[m::count])
+            added = vector.reduction(
+                ir.F32Type.get(), vector.CombiningKind.ADD, total, fastmath=arith.FastMathFlags.reassoc
+            )
+            place = [] if row is None else [row]
+            memref.store(arith.addf(memref.load(result, place), added), result, place)
+
+    def _part(self, bytes_: Value, packed: Value, part: Value, sums: Sequence[Value], left: int) -> list[Value]:
+        """The sums of all rows, with a part of the weight's row added, of which there are `left` bytes."""
+        start = arith.muli(part, index_value(self.unpacking.size))
+        values = self.unpacking.vectors(lambda at, size: _bytes(bytes_, start, at, size, left))
+        at = arith.muli(part, index_value(self._of_part()))
+        scale = None if self.term.scale is None else self._scales(part, left)
+        kind = ir.VectorType.get([self.unpacking.lanes], ir.MemRefType(packed.type).element_type)
+        multiply = multiply_pairs if self.unpacking.pairs else vector.fma
+        found = []
+        for m, total in enumerate(sums):
+            own = total if scale is None else zeros()
+            for j, value in enumerate(values):
+                place = index_value((j * len(sums) + m) * self.unpacking.lanes)
+                own = multiply(vector.load(kind, packed, [arith.addi(at, place)]), value, own)
+            found.append(own if scale is None else vector.fma(own, scale, total))
+        return found
+
+    def _scales(self, part: Value, left: int) -> Value:
+        """The scale of each lane's group."""
+        assert self.term.scale is not None
+        scales, length = self.op.operands[self.term.scale], self.inner * self.unpacking.in_a_byte
+        groups = self.unpacking.groups_of_lanes(length)
+        assert groups is not None
+        if length >= self.unpacking.elements:
+            of_group = index_value(length // self.unpacking.elements)
+            scale = memref.load(scales, [arith.divui(part, of_group)])
+            return vector.broadcast(vector_type(), _widened(scale))
+        count = min(groups[-1] + 1, -(-left // self.inner))
+        kind = ir.VectorType.get([count], ir.MemRefType(scales.type).element_type)
+        own = _widened(vector.load(kind, scales, [arith.muli(part, index_value(groups[-1] + 1))]))
+        return vector.shuffle(own, own, [min(group, count - 1) for group in groups])
+
+    def _ask(self, part: Value, count: int) -> None:
+        """Prefetches what lies `AHEAD` bytes behind some parts of the weight's row. Behind the last row it is the last
+        row again."""
+        view = maker(self.weight, memref.SubViewOp)
+        assert view is not None
+        source, starts = view.operands[0], starts_of(view)
+        moving = moving_dims(view)[-1]
+        last = index_value(ir.MemRefType(source.type).shape[moving] - 1)
+        starts[moving] = arith.minui(arith.addi(starts[moving], index_value(-(-AHEAD // self.size))), last)
+        byte = arith.muli(part, index_value(self.unpacking.size))
+        kept = kept_dims(view)
+        for at in range(0, count * self.unpacking.size, LINE):
+            place = arith.addi(byte, index_value(at)) if at else byte
+            if len(kept) == 2:
+                starts[kept[0]] = arith.divui(place, index_value(self.inner))
+                place = arith.remui(place, index_value(self.inner))
+            memref.prefetch(source, [*starts[:-1], place], False, 3, True)
+
+
+def _product_of(op: ir.Operation, level: int) -> _Product | None:
+    """The product that a generic computes, if its operands lie as these loops need it; None for any other generic."""
+    term = QuantisedTerm.of(op)
+    if term is None or not all(isinstance(x.type, ir.MemRefType) and x.type.has_static_shape for x in op.operands):
+        return None
+    dims, kinds = operand_dims(op), ITERATOR_TYPES.of(op)
+    loops = tuple(range(len(kinds)))
+    lead, inner = (loops[:1], loops[1:]) if kinds[0] == PARALLEL else ((), loops)
+    if not 1 <= len(inner) <= 2 or any(kinds[d] != REDUCTION for d in inner):
+        return None
+    scales = [] if term.scale is None else [term.scale]
+    fit = dims[term.weight] == inner and dims[-1] == lead and all(dims[x] == (*lead, *inner) for x in term.x)
+    if not fit or any(dims[s] != inner[:-1] or len(inner) < 2 for s in scales):
+        return None
+    weight, rows = op.operands[term.weight], ir.MemRefType(op.operands[-1].type).shape
+    shape = ir.MemRefType(weight.type).shape
+    if not _is_row(weight) or any(memref_shape(op.operands[s].type)[1] != (1,) for s in scales):
+        return None
+    if not all(is_shared(op.operands[x]) for x in term.x) or math.prod(rows) > _MOST_ROWS:
+        return None
+    kinds_of_x = {str(ir.MemRefType(op.operands[x].type).element_type) for x in term.x}
+    group = 0 if term.scale is None else shape[-1] * len(term.x)
+    ways = _ways(term, level if kinds_of_x == {"bf16"} else min(level, 1), is_one=not rows)
+    found = next((way for way in ways if not group or way.groups_of_lanes(group) is not None), None)
+    return None if found is None else _Product(op, term, found, rows[0] if rows else None, math.prod(shape), shape[-1])
+
+
+def _ways(term: QuantisedTerm, level: int, is_one: bool) -> Iterator[Unpacking]:
+    """The ways to unpack a weight, the best first. What `sum-rows` does with one row is no worse for bytes, and for
+    values of 4 bits without tables."""
+    pairs = _LEVELS[level] == "pairs"
+    if len(term.x) == 1:
+        if not is_one:
+            yield from (
+                whole_bytes(term.signed, pairs, 2),
+                whole_bytes(term.signed, pairs, 1),
+                whole_bytes(term.signed, False, 1),
+            )
+        return
+    if pairs:
+        yield pairs_of_halves()
+    if level:
+        yield tables_of_halves()
+    if not is_one:
+        yield plain_halves()
+
+
+def _is_row(weight: Value) -> bool:
+    """Whether a weight's row is a view of bytes that follow one another, of a matrix that tiles walk."""
+    view = maker(weight, memref.SubViewOp)
+    if view is None or not ir.MemRefType(view.operands[0].type).has_static_shape or not (moving := moving_dims(view)):
+        return False
+    _, strides = memref_shape(weight.type)
+    is_whole = is_dense(weight) if len(strides) > 1 else strides[-1] == 1
+    kept, rank = kept_dims(view), ir.MemRefType(view.operands[0].type).rank
+    is_last = kept == list(range(rank - len(kept), rank)) and moving[-1] not in kept
+    return is_whole and is_last and str(ir.MemRefType(weight.type).element_type) == "i8"
+
+
+def _bytes(source: Value, start: Value, at: int, size: int, left: int) -> Value:
+    """Loads `size` bytes, `at` bytes behind the start of a part, with zeros for those behind the `left` ones."""
+    kind = ir.VectorType.get([size], ir.IntegerType.get_signless(8))
+    place = [arith.addi(start, index_value(at)) if at else start]
+    if at + size <= left:
+        return vector.load(kind, source, place)
+    zero = arith.ConstantOp(kind, ir.DenseElementsAttr.get_splat(kind, ir.IntegerAttr.get(kind.element_type, 0))).result
+    if at >= left:
+        return zero
+    mask = vector.constant_mask(ir.VectorType.get([size], ir.IntegerType.get_signless(1)), [left - at])
+    return vector.maskedload(kind, source, place, mask, zero)
+
+
+def _widened(x: Value) -> Value:
+    """A float, or a vector of them, as f32."""
+    kind, f32 = x.type, ir.F32Type.get()
+    if isinstance(kind, ir.VectorType):
+        return x if kind.element_type == f32 else arith.extf(ir.VectorType.get(kind.shape, f32), x)
+    return x if kind == f32 else arith.extf(f32, x)

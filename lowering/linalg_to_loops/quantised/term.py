@@ -1,0 +1,100 @@
+"""Recognises what a generic adds up in a product by a quantised weight: values of bytes, each times an element of x."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from cuesta._mlir import arith, ir
+from cuesta.dialects import maker
+from cuesta.lowering.linalg_to_loops.terms import is_inside, term_of
+
+Value: TypeAlias = ir.Value
+
+
+@dataclass(frozen=True)
+class QuantisedTerm:
+    """What a generic adds up: scale[g] * (x[0][m, g, k] * value 0 of byte [g, k] + x[1][m, g, k] * value 1 of it). All
+    are numbers of operands."""
+
+    weight: int
+    #: by which value of a byte they are multiplied; one for bytes that are values themselves
+    x: tuple[int, ...]
+    signed: bool
+    scale: int | None
+
+    @staticmethod
+    def of(op: ir.Operation) -> QuantisedTerm | None:
+        """The term of a generic; None for any other generic."""
+        term = term_of(op)
+        if term is None:
+            return None
+        products, scale = _products(op, term), None
+        for x, y in _orders(_inner(op, term, arith.MulFOp)) if products is None else []:
+            scale = _operand(op, y)
+            if scale is not None and (products := _products(op, x)) is not None:
+                break
+        if products is None:
+            return None
+        halves = {half: (x, weight, signed) for x, half, weight, signed in products}
+        weights = {weight for _, weight, _ in halves.values()}
+        if len(halves) < len(products) or [*sorted(halves)] not in ([-1], [0, 1]) or len(weights) > 1:
+            return None
+        return QuantisedTerm(
+            weights.pop(), tuple(halves[half][0] for half in sorted(halves)), halves[max(halves)][2], scale
+        )
+
+
+def _products(op: ir.Operation, term: Value) -> list[tuple[int, int, int, bool]] | None:
+    """The products that a value of a generic's body is the sum of: the operand x, which value of a byte it is
+    multiplied by (-1: the byte is the value), the operand of bytes, and whether they are signed. None for any other
+    value."""
+    if (both := _inner(op, term, arith.AddFOp)) is not None:
+        left, right = (_products(op, x) for x in both)
+        return None if left is None or right is None else left + right
+    for x, y in _orders(_inner(op, term, arith.MulFOp)):
+        number, value = _operand(op, x), _value(op, y)
+        if number is not None and value is not None:
+            return [(number, *value)]
+    return None
+
+
+def _value(op: ir.Operation, x: Value) -> tuple[int, int, bool] | None:
+    """Which value of which operand's byte a float is, and whether bytes are signed."""
+    for convert, signed in ((arith.SIToFPOp, True), (arith.UIToFPOp, False)):
+        if (converted := _inner(op, x, convert)) is not None:
+            (y,) = converted
+            if (whole := _operand(op, y)) is not None:
+                return -1, whole, signed
+            for half, (cut, by) in enumerate(((arith.AndIOp, 15), (arith.ShRUIOp, 4))):
+                of_byte = _inner(op, y, cut)
+                if (
+                    of_byte is not None
+                    and _integer(of_byte[1]) == by
+                    and (byte := _operand(op, of_byte[0])) is not None
+                ):
+                    return half, byte, False
+    return None
+
+
+def _integer(x: Value) -> int | None:
+    constant = maker(x, arith.ConstantOp)
+    return None if constant is None else ir.IntegerAttr(constant.attributes["value"]).value
+
+
+def _operand(op: ir.Operation, x: Value) -> int | None:
+    """The number of the operand whose element a value is, or is widened from."""
+    if (widened := _inner(op, x, arith.ExtFOp)) is not None:
+        (x,) = widened
+    block = op.regions[0].blocks[0]
+    return ir.BlockArgument(x).arg_number if isinstance(x.owner, ir.Block) and x.owner == block else None
+
+
+def _inner(op: ir.Operation, x: Value, kind: type[ir.OpView]) -> list[Value] | None:
+    """The operands of the op of this kind that makes a value in a generic's body; None if another one does."""
+    made = maker(x, kind) if is_inside(x, op) else None
+    return None if made is None else list(made.operands)
+
+
+def _orders(both: list[Value] | None) -> list[list[Value]]:
+    return [] if both is None else [both, both[::-1]]

@@ -1,0 +1,38 @@
+"""Answers questions about sums that become kernels, such as products that are a multiplication and a sum: on a CPU both
+are to be one kernel, which reads a factor once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from cuesta.passes.form_kernels.fusion.nodes import Node
+from cuesta.passes.form_kernels.fusion.space import Space
+
+#: The nodes of a kernel, their loops' classes, and the classes that its tiles cut.
+Tiled: TypeAlias = "tuple[Sequence[Node], Space, set[tuple[int, int]]]"
+
+
+def multiplies_for(reader: Node | None, node: Node) -> bool:
+    """Whether `reader`, the only reader of a node, sums what the node multiplies: it has more elements than each of its
+    operands. In another kernel than the sum, all these elements would be in memory."""
+    if reader is None or all(reader.parallel) or not all(node.parallel) or len(node.reads) < 2:
+        return False
+    return all(len(read.dims) < len(node.sizes) for read in node.reads)
+
+
+def reads_whole(most: int, kernel: Tiled, before: Sequence[Tiled]) -> bool:
+    """Whether each tile of a kernel would read the whole of its largest tensor, of more than `most` bytes, though tiles
+    cut it in one of the kernels `before` that become this one."""
+    nodes, space, parallel = kernel
+    node, read = max(((n, r) for n in nodes for r in n.reads), key=lambda pair: pair[1].bytes)
+    if read.bytes <= most or any(space.classes[node.index][d] in parallel for d in read.dims):
+        return False
+    own = next((each for each in before if node in each[0]), None)
+    return own is not None and any(own[1].classes[node.index][d] in own[2] for d in read.dims)
+
+
+def is_one_sum(nodes: Sequence[Node], parallel: set[tuple[int, int]]) -> bool:
+    """Whether a kernel reduces all that it walks, of known size, to single numbers."""
+    known = all(isinstance(size, int) for node in nodes for size in node.sizes)
+    return known and not parallel and not all(all(node.parallel) for node in nodes)
