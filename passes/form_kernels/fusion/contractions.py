@@ -25,8 +25,11 @@ def reads_whole(most: int, kernel: Tiled, before: Sequence[Tiled]) -> bool:
     """Whether each tile of a kernel would read the whole of its largest tensor, of more than `most` bytes, though tiles
     cut it in one of the kernels `before` that become this one."""
     nodes, space, parallel = kernel
-    node, read = max(((n, r) for n in nodes for r in n.reads), key=lambda pair: pair[1].bytes)
-    if read.bytes <= most or any(space.classes[node.index][d] in parallel for d in read.dims):
+    large = [(n, r) for n in nodes for r in n.reads if r.bytes > most]
+    if not large:
+        return False
+    node, read = max(large, key=lambda pair: pair[1].bytes)
+    if any(space.classes[node.index][d] in parallel for d in read.dims):
         return False
     own = next((each for each in before if node in each[0]), None)
     return own is not None and any(own[1].classes[node.index][d] in own[2] for d in read.dims)
