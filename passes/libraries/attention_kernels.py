@@ -18,6 +18,7 @@ from cuesta.dialects.top_module import measured_products
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.passes.infra.graph_rewrite import functions
 from cuesta.passes.libraries.products.panels import has_wide_vectors
+from cuesta.passes.libraries.widened_attention import widened
 from cuesta.policy.product_kinds import ATTENTION, ATTENTION_BACKWARD, KERNEL
 from cuesta.sizes import Size, hint
 from cuesta.targets import Target
@@ -54,13 +55,15 @@ def mark_attention(module: ir.Module, option: str, target: Target) -> None:
         return
     measured = measured_products(module)
     for function in functions(module):
-        for view in function.regions[0].blocks[0].operations:
+        for view in list(function.regions[0].blocks[0].operations):
             op = view.operation
             if op.name not in _FIRST or AnyAttention.tile.is_on(op):
                 continue
             if _are_few(op):
                 if option == "kernel" or (has_wide_vectors() and _has_many_keys(op)):
                     AnyAttention.tile.put(op, str(_block_of(op)))
+            elif option == "kernel" and (wide := widened(op, refusal)) is not None:
+                AnyAttention.tile.put(wide, str(tile_of(wide)))
             elif (refused := refusal(op)) is not None:
                 AnyAttention.reason.put(op, f"attention of {refused} runs in the library")
             elif option == "kernel" or _is_faster(op, measured):

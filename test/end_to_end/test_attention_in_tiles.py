@@ -181,12 +181,25 @@ def test_bits_repeat() -> None:
         assert all(torch.equal(a, b) for a, b in zip(found[0], again, strict=True))
 
 
-def test_narrow_floats_are_the_librarys() -> None:
-    inputs = [heads(2, 40, 16, seed).bfloat16() for seed in range(3)]
+def test_f16_is_the_librarys() -> None:
+    inputs = [heads(2, 40, 16, seed).half() for seed in range(3)]
     with torch.no_grad():
         torch.testing.assert_close(compiled(_masked)(*inputs, None), _masked(*inputs, None))
     (call,) = called()
     assert "other than f32" in call["reason"]
+
+
+@pytest.mark.parametrize("has_mask", [False, True])
+def test_bf16_is_widened_and_no_further_off_than_eager(has_mask: bool) -> None:
+    inputs = [heads(2, 40, 16, seed).bfloat16() for seed in range(3)]
+    mask = torch.randn(40, 40).bfloat16() if has_mask else None
+    ours, eager = gradients(compiled(_masked), inputs, mask), gradients(_masked, inputs, mask)
+    wide = gradients(_masked, [x.double() for x in inputs], None if mask is None else mask.double())
+    for mine, theirs, exact in zip(ours, eager, wide, strict=True):
+        assert mine.dtype == torch.bfloat16
+        rounding = torch.finfo(torch.bfloat16).eps * exact.abs().max()
+        assert (mine - exact).abs().max() <= (theirs - exact).abs().max() + rounding
+    assert not called()
 
 
 @pytest.mark.parametrize("sizes", [(0, 40, 40), (2, 0, 40), (2, 40, 0)], ids=str)

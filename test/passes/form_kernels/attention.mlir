@@ -34,10 +34,10 @@ func.func @graph(%q: tensor<1x1x16x8xf32> {cuesta.strides = [128, 128, 1, 16]})
 // What no kernel takes is called, and says why.
 // CHECK-LABEL: func.func @graph
 // CHECK: "host.aten"{{.*}}reason = "{{.*}}other than f32
-func.func @graph(%q: tensor<1x1x16x8xbf16> {cuesta.strides = [128, 128, 8, 1]})
-    -> (tensor<1x1x16x8xbf16> {cuesta.strides = [128, 128, 8, 1]}) {
-  %0:2 = "cuesta.attention"(%q, %q, %q) {scale = 0.5, causal = 1} : (tensor<1x1x16x8xbf16>, tensor<1x1x16x8xbf16>, tensor<1x1x16x8xbf16>) -> (tensor<1x1x16x8xbf16>, tensor<1x1x16xf32>)
-  return %0#0 : tensor<1x1x16x8xbf16>
+func.func @graph(%q: tensor<1x1x16x8xf16> {cuesta.strides = [128, 128, 8, 1]})
+    -> (tensor<1x1x16x8xf16> {cuesta.strides = [128, 128, 8, 1]}) {
+  %0:2 = "cuesta.attention"(%q, %q, %q) {scale = 0.5, causal = 1} : (tensor<1x1x16x8xf16>, tensor<1x1x16x8xf16>, tensor<1x1x16x8xf16>) -> (tensor<1x1x16x8xf16>, tensor<1x1x16xf32>)
+  return %0#0 : tensor<1x1x16x8xf16>
 }
 
 // -----
