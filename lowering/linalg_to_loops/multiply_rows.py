@@ -95,8 +95,8 @@ class _Product:
 
     @property
     def m(self) -> int:
-        size, _ = self.a.sizes
-        assert isinstance(size, int)
+        size, _ = self.a.numbers
+        assert size is not None
         return size
 
     @property
@@ -272,8 +272,8 @@ def _product_of(op: ir.Operation, pairs: bool) -> _Product | None:
         Matrix(buffer, (dims.index(first), dims.index(second)))
         for buffer, dims, (first, second) in zip(op.operands, maps, loops, strict=True)
     )
-    n, _ = b.sizes
-    if not all(x.runs(1) for x in (a, b, c)) or not isinstance(a.sizes[0], int) or not isinstance(n, int) or n % LANES:
+    (m, _), (n, _) = a.numbers, b.numbers
+    if not all(x.runs(1) for x in (a, b, c)) or m is None or n is None or n % LANES:
         return None
     return _Product(a, b, c, tile, pairs and all(str(_element(x)) == "bf16" for x in (a, b)))
 

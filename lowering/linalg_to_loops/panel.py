@@ -70,6 +70,13 @@ class Matrix:
         first, second = (_extent(self.buffer, d) for d in self.order)
         return first, second
 
+    @property
+    def numbers(self) -> tuple[int | None, int | None]:
+        """The sizes that are numbers; unlike `sizes`, this builds no op for the others."""
+        kind = self.buffer.type
+        first, second = (None if kind.is_dynamic_dim(d) else kind.shape[d] for d in self.order)
+        return first, second
+
     def runs(self, along: int) -> bool:
         """Whether elements along the first or second loop (0 or 1) are contiguous."""
         _, strides = memref_shape(self.buffer.type)
