@@ -51,12 +51,11 @@ from cuesta.lowering.linalg_to_loops.vector_loops import (
 from cuesta.lowering.linalg_to_loops.views import kept_dims, starts_of
 from cuesta.lowering.linalg_to_loops.x86 import multiply_pairs
 from cuesta.passes.infra.registry import Pass, register_pass
+from cuesta.policy.few_rows import FEW_ROWS
 from cuesta.runtime.machine import instructions
 
 Value: TypeAlias = ir.Value
 
-#: The most rows: so many vectors of sums are in registers.
-_MOST_ROWS = 16
 #: The fewest sums in registers that hide how long an addition takes.
 _FEWEST_SUMS = 2
 _LEVELS = ("plain", "tables", "pairs")
@@ -111,9 +110,13 @@ class _Product:
         return self.op.operands[self.term.weight]
 
     @property
-    def places(self) -> list[Value | None]:
-        """Of each row of x, its index along the dim of rows, where there is one."""
-        return [None] if self.rows is None else [index_value(m) for m in range(self.rows)]
+    def count(self) -> int:
+        """How many rows of x there are."""
+        return 1 if self.rows is None else self.rows
+
+    def place(self, m: int) -> list[Value]:
+        """The index of row m of x along the dim of rows, where there is one."""
+        return [] if self.rows is None else [index_value(m)]
 
     # -- the rows of x ----------------------------------------------------------------------------
     def pack(self, entry: ir.Block) -> Value:
@@ -131,33 +134,31 @@ class _Product:
 
     def _of_part(self) -> int:
         """Packed elements of x that a part of a row is multiplied by."""
-        return len(self.unpacking.orders) * len(self.places) * self.unpacking.lanes
+        return len(self.unpacking.orders) * self.count * self.unpacking.lanes
 
     def _pack_part(self, part: Value, packed: Value, is_cut: bool) -> None:
-        lanes = self.unpacking.lanes
-        start = arith.muli(part, index_value(self.unpacking.size))
         to = arith.muli(part, index_value(self._of_part()))
         for j, order in enumerate(self.unpacking.orders):
-            for m, row in enumerate(self.places):
-                for second in range(lanes // LANES):
-                    first = index_value((j * len(self.places) + m) * lanes + second)
+            for m in range(self.count):
+                first = (j * self.count + m) * self.unpacking.lanes
+                self._pack_vector(order, m, part, packed, arith.addi(to, index_value(first)), is_cut)
 
-                    def one(
-                        i: Value,
-                        order: Order = order,
-                        row: Value | None = row,
-                        second: int = second,
-                        first: Value = first,
-                    ) -> None:
-                        inside = arith.muli(i, index_value(order.step))
-                        byte = arith.addi(inside, index_value(order.first + second * order.beside))
-                        x = self._number(self.term.x[order.half], row, arith.addi(start, byte), packed, is_cut)
-                        lane = arith.muli(i, index_value(lanes // LANES))
-                        memref.store(x, packed, [arith.addi(to, arith.addi(first, lane))])
+    def _pack_vector(self, order: Order, m: int, part: Value, packed: Value, to: Value, is_cut: bool) -> None:
+        """Lays out the elements of row m that a vector of a part of the weight's row is multiplied by, from `to` on."""
+        start, together = arith.muli(part, index_value(self.unpacking.size)), self.unpacking.lanes // LANES
+        row = self.place(m)
 
-                    loop(0, LANES, 1, one)
+        def one(i: Value) -> None:
+            for second in range(together):
+                inside = arith.muli(i, index_value(order.step))
+                byte = arith.addi(inside, index_value(order.first + second * order.beside))
+                x = self._number(self.term.x[order.half], row, arith.addi(start, byte), packed, is_cut)
+                lane = arith.addi(arith.muli(i, index_value(together)), index_value(second))
+                memref.store(x, packed, [arith.addi(to, lane)])
 
-    def _number(self, operand: int, row: Value | None, byte: Value, packed: Value, is_cut: bool) -> Value:
+        loop(0, LANES, 1, one)
+
+    def _number(self, operand: int, row: list[Value], byte: Value, packed: Value, is_cut: bool) -> Value:
         """The element of x that a byte's value is multiplied by, in the type that is packed; 0 behind a cut row."""
         x, element = self.op.operands[operand], ir.MemRefType(packed.type).element_type
         exists = arith.cmpi(arith.CmpIPredicate.ult, byte, index_value(self.size)) if is_cut else None
@@ -166,7 +167,7 @@ class _Product:
         if self.inner < self.size:
             inner = index_value(self.inner)
             along = [arith.divui(byte, inner), arith.remui(byte, inner)]
-        number = memref.load(x, [*([] if row is None else [row]), *along])
+        number = memref.load(x, [*row, *along])
         number = number if number.type == element else arith.extf(element, number)
         zero = arith.ConstantOp(element, ir.FloatAttr.get(element, 0.0)).result
         return number if exists is None else arith.select(exists, number, zero)
@@ -174,16 +175,7 @@ class _Product:
     # -- the sums ---------------------------------------------------------------------------------
     def write(self, packed: Value) -> None:
         """Writes the loop over parts of a row, and adds its sums to the result."""
-        bytes_ = self.weight
-        if len(memref_shape(bytes_.type)[0]) > 1:
-            kind = ir.MemRefType(bytes_.type)
-            layout = ir.StridedLayoutAttr.get(ir.ShapedType.get_dynamic_stride_or_offset(), [1])
-            flat = ir.MemRefType.get([self.size], kind.element_type, layout)
-            together = ir.ArrayAttr.get(
-                [ir.ArrayAttr.get([ir.IntegerAttr.get(ir.IntegerType.get_signless(64), d) for d in range(2)])]
-            )
-            bytes_ = memref.CollapseShapeOp(flat, bytes_, together).result
-        count = len(self.places)
+        bytes_, count = self._flat_row(), self.count
         together = max(1, _FEWEST_SUMS // count)
         whole = self.size // self.unpacking.size
 
@@ -204,13 +196,24 @@ class _Product:
             i = (part - end) % together * count
             sums[i : i + count] = self._part(bytes_, packed, index_value(part), sums[i : i + count], left)
         result = self.op.operands[-1]
-        for m, row in enumerate(self.places):
+        for m in range(count):
             total = functools.reduce(arith.addf, sums[m::count])
             added = vector.reduction(
                 ir.F32Type.get(), vector.CombiningKind.ADD, total, fastmath=arith.FastMathFlags.reassoc
             )
-            place = [] if row is None else [row]
+            place = self.place(m)
             memref.store(arith.addf(memref.load(result, place), added), result, place)
+
+    def _flat_row(self) -> Value:
+        """The bytes of the weight's row, in one dim."""
+        kind = ir.MemRefType(self.weight.type)
+        if kind.rank == 1:
+            return self.weight
+        layout = ir.StridedLayoutAttr.get(ir.ShapedType.get_dynamic_stride_or_offset(), [1])
+        flat = ir.MemRefType.get([self.size], kind.element_type, layout)
+        i64 = ir.IntegerType.get_signless(64)
+        dims = ir.ArrayAttr.get([ir.ArrayAttr.get([ir.IntegerAttr.get(i64, d) for d in range(2)])])
+        return memref.CollapseShapeOp(flat, self.weight, dims).result
 
     def _part(self, bytes_: Value, packed: Value, part: Value, sums: Sequence[Value], left: int) -> list[Value]:
         """The sums of all rows, with a part of the weight's row added, of which there are `left` bytes."""
@@ -281,7 +284,7 @@ def _product_of(op: ir.Operation, level: int) -> _Product | None:
     shape = ir.MemRefType(weight.type).shape
     if not _is_row(weight) or any(memref_shape(op.operands[s].type)[1] != (1,) for s in scales):
         return None
-    if not all(is_shared(op.operands[x]) for x in term.x) or math.prod(rows) > _MOST_ROWS:
+    if not all(is_shared(op.operands[x]) for x in term.x) or math.prod(rows) > FEW_ROWS:
         return None
     kinds_of_x = {str(ir.MemRefType(op.operands[x].type).element_type) for x in term.x}
     group = 0 if term.scale is None else shape[-1] * len(term.x)

@@ -11,11 +11,10 @@ from cuesta.dialects.kernel_module import body_ops
 from cuesta.dialects.named_linalg import is_generic
 from cuesta.dialects.types import memref_shape
 from cuesta.lowering.linalg_to_loops.views import starts_of
+from cuesta.policy.few_rows import MOST_COPIED
 
 Value: TypeAlias = ir.Value
 
-#: The most elements of an operand that is copied once for all rows.
-_MOST_COPIED = 1 << 16
 #: Ops that do to vectors what they do to numbers.
 _ON_VECTORS = "arith."
 
@@ -45,7 +44,7 @@ def is_inside(x: Value, op: ir.Operation) -> bool:
 def is_shared(x: Value) -> bool:
     """Whether an operand is the same for all tiles, and small."""
     kind = ir.MemRefType(x.type)
-    if not isinstance(x.owner, ir.Block) or kind.rank == 0 or math.prod(kind.shape) > _MOST_COPIED:
+    if not isinstance(x.owner, ir.Block) or kind.rank == 0 or math.prod(kind.shape) > MOST_COPIED:
         return False
     # Nor is it written in the kernel: the copy is made before everything else.
     return all(is_generic(use.owner) and use.operand_number < len(use.owner.operands) - 1 for use in x.uses)

@@ -162,7 +162,7 @@ class HostWriter:
                     source, layout = layout.once(strides), self.where.with_strides(value, strides)
                     self.where.copy(value, source, layout.once(strides))
                 elif same_places(layout.sizes, layout.strides, traced):
-                    # ATen tells channels-last by the strides of all dims, also of a batch of one.
+                    # By the strides of all dims, also of a batch of one, ATen decides whether images are channels-last.
                     layout = replace(layout, strides=tuple(traced))
             buffers.append(self.where.view(layout, spelling_of(value)))
         strides_of = [tuple(strides) for strides in host.Call.result_strides.of(op)]

@@ -28,6 +28,8 @@ _FIRST = {Attention.OPERATION_NAME: 0, AttentionBackward.OPERATION_NAME: 1}
 #: What each op is called where it was measured.
 _KINDS = {Attention.OPERATION_NAME: ATTENTION, AttentionBackward.OPERATION_NAME: ATTENTION_BACKWARD}
 
+#: Element types of a kernel, and of what may be widened for one.
+_OWN, _WIDENED = frozenset({"f32"}), frozenset({"f32", "bf16"})
 #: Element types of attention of few queries.
 _FLOATS = ("f32", "bf16", "f16")
 #: With fewer queries most lanes would be empty: the library took 0.65 of a kernel's time for one, 1.2 for four.
@@ -62,18 +64,19 @@ def mark_attention(module: ir.Module, option: str, target: Target) -> None:
             if _are_few(op):
                 if option == "kernel" or (has_wide_vectors() and _has_many_keys(op)):
                     AnyAttention.tile.put(op, str(_block_of(op)))
-            elif option == "kernel" and (wide := widened(op, refusal)) is not None:
-                AnyAttention.tile.put(wide, str(tile_of(wide)))
-            elif (refused := refusal(op)) is not None:
+                continue
+            if option == "kernel" and refusal(op, _WIDENED) is None:
+                op = widened(op)
+            if (refused := refusal(op)) is not None:
                 AnyAttention.reason.put(op, f"attention of {refused} runs in the library")
             elif option == "kernel" or _is_faster(op, measured):
                 AnyAttention.tile.put(op, str(tile_of(op)))
 
 
-def refusal(op: ir.Operation) -> str | None:
-    """The property of an op that no kernel supports; None where there is a kernel for the op."""
+def refusal(op: ir.Operation, floats: frozenset[str] = _OWN) -> str | None:
+    """The property of an op that no kernel of these element types supports; None where there is a kernel."""
     masked = len(op.operands) in (4, 7)
-    if {spelling_of(x) for x in op.operands} - ({"i1"} if masked else set()) != {"f32"}:
+    if not {spelling_of(x) for x in op.operands} - ({"i1"} if masked else set()) <= floats:
         return "elements other than f32"
     q, k, v = (shape_of(x) for x in list(op.operands)[_FIRST[op.name] :][:3])
     if any(isinstance(n, Size) for shape in (q, k, v) for n in (shape[1], shape[3])):

@@ -13,8 +13,6 @@ so far: with it as default, the test suite was not run.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from cuesta._mlir import ir
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import shape_of, spelling_of, tensor
@@ -23,17 +21,14 @@ from cuesta.passes.infra.graph_rewrite import replace
 _B = GraphBuilder()
 
 
-def widened(op: ir.Operation, refusal: Callable[[ir.Operation], str | None]) -> ir.Operation | None:
-    """The op of f32 that has taken the place of an attention op of bf16, or of one for its gradients. None, and nothing
-    is changed, where the op has no bf16, or `refusal` has a reason against the op of f32."""
+def widened(op: ir.Operation) -> ir.Operation:
+    """The op of f32 that has taken the place of an attention op of bf16, or of one for its gradients; an op without
+    bf16 itself."""
     if "bf16" not in map(spelling_of, op.operands):
-        return None
+        return op
     with ir.InsertionPoint(op), op.location:
         operands = [_B.convert(x, "f32") if spelling_of(x) == "bf16" else x for x in op.operands]
         kinds = [tensor(shape_of(x), "f32") for x in op.results]
         wide = ir.Operation.create(op.name, kinds, operands, dict(op.attributes.items()))
-        if refusal(wide) is not None:
-            wide.erase()
-            return None
         replace(op, [_B.convert(new, spelling_of(old)) for new, old in zip(wide.results, op.results, strict=True)])
     return wide

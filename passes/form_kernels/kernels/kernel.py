@@ -4,7 +4,7 @@ where memory allows. Equal kernels have equal keys, whatever layer or shape spel
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -125,13 +125,7 @@ def build_kernel(
     written = {r: (n, dims) for n in members for r, dims in zip(n.results, n.writes, strict=True)}
 
     reduced = {loops[n.index][d] for n in members for d, free in enumerate(n.parallel) if not free}
-    # An input that is read along two sets of classes is two arguments.
-    inputs: dict[tuple[Value, tuple[Class, ...]], Operand] = {}
-    for node in members:
-        for read in node.reads:
-            classes = tuple(loops[node.index][d] for d in read.dims)
-            if read.value not in written and (read.value, classes) not in inputs:
-                inputs[read.value, classes] = _place(read.value, classes, layouts[read.value], reduced)
+    inputs = _inputs(members, loops, written, layouts, reduced)
     order = _class_order(list(inputs.values()), written, loops, preferred, placed, sizes)
     rank = {c: i for i, c in enumerate(order)}
 
@@ -172,6 +166,23 @@ def build_kernel(
         gathered=[_gathered(v, layouts[v]) for v in dict.fromkeys(v for n in members for v in n.gathers)],
         loop_of={index: {c: d for d, c in enumerate(classes)} for index, classes in loops.items()},
     )
+
+
+def _inputs(
+    members: Sequence[Node],
+    loops: Mapping[int, list[Class]],
+    written: Container[Value],
+    layouts: Mapping[Value, Layout],
+    reduced: Collection[Class],
+) -> dict[tuple[Value, tuple[Class, ...]], Operand]:
+    """What the nodes read that none of them writes. A value that is read along two sets of classes is two arguments."""
+    inputs: dict[tuple[Value, tuple[Class, ...]], Operand] = {}
+    for node in members:
+        for read in node.reads:
+            classes = tuple(loops[node.index][d] for d in read.dims)
+            if read.value not in written and (read.value, classes) not in inputs:
+                inputs[read.value, classes] = _place(read.value, classes, layouts[read.value], reduced)
+    return inputs
 
 
 def _place(value: Value, classes: Sequence[Class], layout: Layout, reduced: Collection[Class] = ()) -> Operand:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import torch
 
 from cuesta.dialects.product import Panels
+from cuesta.policy.few_rows import FEW_ROWS
 
 #: Rows and columns of a block of sums in registers: 24 vectors, beside three or four of the right factor.
 _BLOCK, _WIDE_BLOCK = (8, 48), (6, 64)
@@ -22,7 +23,7 @@ _ROWS_AT_ONCE, _ROWS_BY_ONE = 8, 4
 #: short enough to stay in L1 takes no longer, and its sums are more exact.
 _DEPTH, _DEPTH_IN_L1 = 384, 128
 #: With very few rows, libraries sum along K in vectors, with many partial sums: shorter blocks are as exact as that.
-FEW_ROWS, _SHORT_DEPTH = 16, 64
+_SHORT_DEPTH = 64
 #: The most rows of a tile: its block of the left factor stays in L2. The most columns: enough to reuse that block.
 _MOST_ROWS, _MOST_COLUMNS, _FEWER_COLUMNS = 512, 192, 96
 #: Rows of a tile where the number of rows is symbolic: a multiple of a block's rows, and of most batches' rows.

@@ -25,17 +25,17 @@ from cuesta.dialects.cuesta.shape import Cat, Permute, Reshape
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import shape_of, spelling_of, static_shape
 from cuesta.passes.analysis.match import number
-from cuesta.passes.libraries.products.panels import FEW_ROWS
+from cuesta.policy.few_rows import FEW_ROWS, MOST_COPIED
 from cuesta.sizes import Number
 
 _B = GraphBuilder()
 Value: TypeAlias = ir.Value
 
 #: Integers that bf16 and f16 hold exactly.
-_NARROW = ("i8", "ui8")
+NARROW_INTEGERS = ("i8", "ui8")
 _FLOATS = ("f32", "bf16", "f16")
-#: Bytes of a row that `multiply-quantised` unpacks at once at least, and the most elements of x that it lays out.
-_BYTES_AT_ONCE, _MOST_COPIED = 16, 1 << 16
+#: The fewest bytes of a row that `multiply-quantised` unpacks at once.
+_BYTES_AT_ONCE = 16
 _MUL, _SUB, _AND, _SHIFT = (pointwise.OPS[name] for name in ("mul", "sub", "bitwise_and", "bitwise_right_shift"))
 
 
@@ -72,7 +72,7 @@ class Quantised:
             if not _is_of_groups(zero, difference.operands[0], rows):
                 return None
         converted = maker(scaled, Convert)
-        if converted is None or spelling_of(converted.operands[0]) not in _NARROW:
+        if converted is None or spelling_of(converted.operands[0]) not in NARROW_INTEGERS:
             return None
         values, offset = _less_a_number(_unreshaped(converted.operands[0]))
         if offset is not None:
@@ -92,15 +92,14 @@ class Quantised:
         lowers it, so bytes must be as they are stored, and groups as long as it unpacks at once."""
         if rows == 1:
             return True
-        if (
-            not isinstance(rows, int)
-            or not 1 < rows <= FEW_ROWS
-            or (self.groups > 1 and (self.scale is None or not shape_of(self.scale)))
-        ):
+        if not isinstance(rows, int) or not 1 < rows <= FEW_ROWS:
+            return False
+        has_scales = self.scale is not None and len(shape_of(self.scale)) > 0
+        if self.groups > 1 and not has_scales:
             return False
         is_stored = _is_stored(self.parts[0]) if len(self.parts) == 1 else _are_halves(self.parts)
         whole_groups = self.groups == 1 or self.size % (self.groups * _BYTES_AT_ONCE) == 0
-        return is_stored and whole_groups and rows * self.size <= _MOST_COPIED
+        return is_stored and whole_groups and rows * self.size <= MOST_COPIED
 
     def times(self, x: Value, columns: Sequence[Number], is_narrow: bool) -> Value:
         """The product of rows x [M, K] by the weight, f32 [M, *columns], with N split into `columns`. `is_narrow` says
@@ -178,7 +177,7 @@ def _less_a_number(x: Value) -> tuple[Value, Value | None]:
     if difference is None or shape_of(difference.operands[1]) != ():
         return x, None
     values = _unreshaped(difference.operands[0])
-    if (converted := maker(values, Convert)) is not None and spelling_of(converted.operands[0]) in _NARROW:
+    if (converted := maker(values, Convert)) is not None and spelling_of(converted.operands[0]) in NARROW_INTEGERS:
         values = _unreshaped(converted.operands[0])
     offset = number(difference.operands[1])
     has_four_bits = all(_has_four_bits(_unreshaped(part)) for part in _parts(values))
@@ -188,7 +187,7 @@ def _less_a_number(x: Value) -> tuple[Value, Value | None]:
 def _is_stored(x: Value) -> bool:
     """Whether a value is the caller's, or a view of it."""
     x = _unreshaped(x)
-    return isinstance(x.owner, ir.Block) and spelling_of(x) in _NARROW
+    return isinstance(x.owner, ir.Block) and spelling_of(x) in NARROW_INTEGERS
 
 
 def _are_halves(parts: Sequence[Value]) -> bool:

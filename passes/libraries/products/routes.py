@@ -35,7 +35,6 @@ from cuesta.passes.libraries.products.cluster import PRODUCTS, cluster, program_
 from cuesta.passes.libraries.products.packed_weights import packed_panels
 from cuesta.passes.libraries.products.panels import (
     ANY_ROWS,
-    FEW_ROWS,
     has_slow_f16,
     is_faster,
     is_faster_by_a_vector,
@@ -45,6 +44,7 @@ from cuesta.passes.libraries.products.panels import (
 from cuesta.passes.libraries.products.quantised import quantised_factor
 from cuesta.passes.libraries.products.tiles import SHARED, SHARED_ON_AMD, plans
 from cuesta.policy.choices import Question, choose, measuring
+from cuesta.policy.few_rows import FEW_ROWS
 from cuesta.policy.product_kinds import KERNEL, LIBRARY, kind_of
 from cuesta.sizes import Size, hint
 from cuesta.targets import Target

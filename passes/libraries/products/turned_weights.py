@@ -21,9 +21,9 @@ from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.passes.infra.graph_rewrite import erase_dead, functions
 from cuesta.passes.libraries.products.cluster import PRODUCTS
+from cuesta.passes.libraries.products.quantised import NARROW_INTEGERS
 
 _B = GraphBuilder()
-_NARROW = ("i8", "ui8")
 #: Ops that apply scales and zeros.
 _APPLY = {pointwise.OPS[name].OPERATION_NAME: name for name in ("mul", "sub")}
 
@@ -50,7 +50,7 @@ def _is_of_turned(x: ir.Value) -> bool:
     if op is None:
         return False
     if Permute.matches(op):
-        return spelling_of(x) in _NARROW and Permute.dims.of(op) == [1, 0]
+        return spelling_of(x) in NARROW_INTEGERS and Permute.dims.of(op) == [1, 0]
     if Convert.matches(op):
         return _is_of_turned(op.operands[0])
     if op.name not in _APPLY:

@@ -103,8 +103,8 @@ func.func @graph(%x: tensor<16x1024xf32> {cuesta.strides = [1024, 1]}, %y: tenso
 // CHECK: // -----
 // -----
 
-// Each part of a concatenation whose channels are fastest is written by loops that walk it so, channels innermost, though
-// the part by itself would be row-major.
+// The channels of a concatenation are fastest in memory. The loops that write its parts have the channels innermost, though
+// a part by itself would be row-major.
 // CHECK: #[[POSITIONS:.*]] = affine_map<(d0, d1) -> (d0)>
 // CHECK-NEXT: #[[ROWS:.*]] = affine_map<(d0, d1) -> (d0, d1)>
 // CHECK: func.func @gather

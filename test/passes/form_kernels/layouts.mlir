@@ -187,7 +187,7 @@ func.func @graph(%x: tensor<3x4x5xf32> {cuesta.strides = [20, 5, 1]}) -> (tensor
 // -----
 
 // A call that takes the heads in another order comes before a reshape that would do without a copy. The dim of size 1 has
-// the stride that the call was traced with: by it, ATen tells channels-last.
+// the stride that the call was traced with: by all strides, ATen decides whether images are channels-last.
 // CHECK: func.func @graph
 // CHECK: "host.launch"{{.*}}ops = ["exp"]
 // CHECK-NOT: "host.launch"
