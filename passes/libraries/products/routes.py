@@ -195,7 +195,8 @@ def _by_few_rows(op: ir.Operation, sizes: list[int], memory: MemoryOrder) -> str
     if spelling_of(op.results[0]) != "bf16" or len(sizes) != 3 or not 1 < sizes[0] <= FEW_ROWS or 0 in sizes:
         return None
     m, k, n = sizes
-    if quantised_factor(right) is not None:
+    quantised = quantised_factor(right)
+    if quantised is not None and quantised.fits(m):
         return ROWS
     found = rows_of(m, n, k) if _is_turned(right, memory) and not _is_turned(left, memory) else None
     return None if found is None or k == 1 else f"{PANELS} {found}"
