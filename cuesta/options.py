@@ -180,7 +180,8 @@ class Options:
         "`kernel` of cuesta's, or the `library`. `auto`, with AVX-512: a kernel for fewer than 8 queries, as when text "
         "is made token by token, and for more in f32 if one was measured to be faster on this machine (see below). On "
         "a GPU, flex_attention and other products around a softmax: `auto` makes one kernel of them, and one of each "
-        "gradient, in bf16 and f16 on CUDA, `kernel` of f32 too, and on every GPU.",
+        "gradient, and two of attention of few queries, whose keys are split among programs, in bf16 and f16 on CUDA, "
+        "`kernel` of f32 too, and on every GPU.",
         choices=("auto", "library", "kernel"),
         affects_code=True,
     )

@@ -28,7 +28,7 @@ from cuesta.dialects.cuesta.complex_numbers import Complex, Imag, Real
 from cuesta.dialects.cuesta.contraction import MatMul
 from cuesta.dialects.cuesta.dialect import Cuesta, names_of
 from cuesta.dialects.cuesta.pointwise import Convert, Where
-from cuesta.dialects.cuesta.shape import Permute, Reshape
+from cuesta.dialects.cuesta.shape import Cat, Permute, Reshape, Slice
 from cuesta.dialects.cuesta.views import VIEWS
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.passes.analysis.aliases import returning
@@ -79,11 +79,11 @@ def _ends_a_sum(value: ir.Value) -> bool:
 
 
 def _is_spread(value: ir.Value) -> bool:
-    """Whether all readers of a value, or of a conversion of it, have more elements."""
+    """Whether all readers of a value, or of a conversion or view of it, have more elements."""
     count = hint(math.prod(types.shape_of(value)))
     return all(
         _is_spread(user.results[0])
-        if Convert.matches(user)
+        if Convert.matches(user) or user.name in VIEWS
         else user.name in POINTWISE and hint(math.prod(types.shape_of(user.results[0]))) > count
         for user in users(value)
     )
@@ -136,6 +136,51 @@ def _repeatable(op: ir.Operation) -> bool:
     if len(large) != 1 or types.byte_count(next(iter(large))) > types.byte_count(source):
         return False
     return all(reshaped_operand(types.shape_of(x), shape, target) is not None for x in owner.operands)
+
+
+def _keeps_parts(op: ir.Operation) -> bool:
+    """Whether a reshape is the only user of a concatenation or a slice, and only splits or joins dims before the one
+    along which that works."""
+    (value,) = op.operands
+    producer = maker(value)
+    if producer is None or len(users(value)) != 1 or not _is_computed_with(op):
+        return False
+    dim = _dim_of_parts(producer)
+    own, target = types.shape_of(value), types.shape_of(op.results[0])
+    behind = len(own) - dim if dim is not None else 0
+    return dim is not None and len(target) >= behind and own[dim:] == target[len(target) - behind :]
+
+
+def _dim_of_parts(op: ir.Operation) -> int | None:
+    """The first dim along which an op takes parts of a tensor, or puts parts together; None for other ops."""
+    if Cat.matches(op):
+        return Cat.dim.of(op)
+    if not Slice.matches(op) or set(Slice.steps.of(op)) != {1}:
+        return None
+    whole, part = types.shape_of(op.operands[0]), types.shape_of(op.results[0])
+    cut = [d for d, (n, m) in enumerate(zip(whole, part, strict=True)) if n != m]
+    return cut[0] if cut else None
+
+
+def _hoist_above_parts(op: ir.Operation) -> list[ir.Value]:
+    """Moves the reshape above the concatenation or slice whose only user it is; returns the reshaped values."""
+    producer, target = op.operands[0].owner, types.shape_of(op.results[0])
+    dim = _dim_of_parts(producer)
+    assert dim is not None
+    behind = len(types.shape_of(op.operands[0])) - dim
+    leading = list(target[: len(target) - behind])
+    with ir.InsertionPoint(producer), producer.location:
+        operands = [reshaped(x, [*leading, *types.shape_of(x)[dim:]]) for x in producer.operands]
+        if Cat.matches(producer):
+            moved = _B.cat(operands, len(leading))
+        else:
+            starts = [0] * len(leading) + list(Slice.starts.of(producer)[dim:])
+            moved = Slice(operands[0], starts, [1] * len(target), result=op.results[0].type).result
+    op.results[0].replace_all_uses_with(moved)
+    op.erase()
+    sources = [unreshaped(x) for x in producer.operands]
+    producer.erase()
+    return sources
 
 
 def reshaped_operand(sizes: Sequence[Number], old: Sequence[Number], new: Sequence[Number]) -> list[Number] | None:
@@ -240,9 +285,13 @@ class HoistReshapes(Pass):
                         continue
                     if self.repeat and _is_spread(op.results[0]) and _ends_a_sum(op.operands[0]):
                         continue
-                    if not (_hoistable(op) or (self.repeat and (_repeatable(op) or _broadcasts_runs(op)))):
+                    if self.repeat and _keeps_parts(op):
+                        sources = _hoist_above_parts(op)
+                    elif _hoistable(op) or (self.repeat and (_repeatable(op) or _broadcasts_runs(op))):
+                        sources = _hoist(op)
+                    else:
                         continue
-                    for source in _hoist(op):
+                    for source in sources:
                         above = [u for u in users(source) if Reshape.matches(u)]
                         # One that nobody uses any more goes first: then the other may be the only user.
                         above.sort(key=lambda u: not is_unused(u.results[0]))

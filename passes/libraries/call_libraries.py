@@ -35,6 +35,7 @@ from cuesta.passes.libraries.products.narrow_factors import narrow_factors
 from cuesta.passes.libraries.products.packed_weights import keep_panels_apart
 from cuesta.passes.libraries.products.routes import mark_routes
 from cuesta.passes.libraries.products.turned_weights import turn_widened
+from cuesta.passes.libraries.split_attention import split_attention
 from cuesta.policy.product_kinds import LIBRARY
 from cuesta.targets import Target
 
@@ -140,6 +141,7 @@ class CallLibraries(Pass):
         }
         with module.context:
             kinds = _types_in_kernels(self.attention, target)
+            split_attention(module, kinds)
             multiply_by_softmax(module, kinds)
             compute_factors(module, kinds)
             turn_widened(module)

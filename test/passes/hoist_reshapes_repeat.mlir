@@ -77,3 +77,28 @@ func.func @unpacked(%x: tensor<8x16x1xui8>, %y: tensor<8x16x1xui8>, %c: tensor<1
   %4 = "cuesta.exp"(%3) : (tensor<8x8x2x2xf32>) -> tensor<8x8x2x2xf32>
   return %4 : tensor<8x8x2x2xf32>
 }
+
+// Halves of rows that are swapped: a reshape that splits the heads before them moves above the concatenation, the
+// slices and what lies between. One that cuts the rows stays.
+// CHECK-LABEL: func.func @swapped_halves
+// CHECK: %[[X:.*]] = "cuesta.reshape"(%{{.*}}) : (tensor<8x64xf32>) -> tensor<2x4x64xf32>
+// CHECK: %[[A:.*]] = "cuesta.slice"(%[[X]]) {starts = [0, 0, 0], steps = [1, 1, 1]} : {{.*}} -> tensor<2x4x32xf32>
+// CHECK: %[[Y:.*]] = "cuesta.reshape"(%{{.*}}) : (tensor<8x64xf32>) -> tensor<2x4x64xf32>
+// CHECK: %[[B:.*]] = "cuesta.slice"(%[[Y]]) {starts = [0, 0, 32], steps = [1, 1, 1]} : {{.*}} -> tensor<2x4x32xf32>
+// CHECK: %[[N:.*]] = "cuesta.neg"(%[[B]])
+// CHECK: %[[C:.*]] = "cuesta.cat"(%[[N]], %[[A]]) {dim = 2 : i64}
+// CHECK: "cuesta.exp"(%[[C]])
+// CHECK: %[[D:.*]] = "cuesta.cat"({{.*}} -> tensor<8x64xf32>
+// CHECK: "cuesta.reshape"(%[[D]]) : (tensor<8x64xf32>) -> tensor<16x32xf32>
+func.func @swapped_halves(%x: tensor<8x64xf32>, %y: tensor<8x32xf32>) -> (tensor<2x4x64xf32>, tensor<16x32xf32>) {
+  %0 = "cuesta.slice"(%x) {starts = [0, 0], steps = [1, 1]} : (tensor<8x64xf32>) -> tensor<8x32xf32>
+  %1 = "cuesta.slice"(%x) {starts = [0, 32], steps = [1, 1]} : (tensor<8x64xf32>) -> tensor<8x32xf32>
+  %2 = "cuesta.neg"(%1) : (tensor<8x32xf32>) -> tensor<8x32xf32>
+  %3 = "cuesta.cat"(%2, %0) {dim = 1 : i64} : (tensor<8x32xf32>, tensor<8x32xf32>) -> tensor<8x64xf32>
+  %4 = "cuesta.reshape"(%3) : (tensor<8x64xf32>) -> tensor<2x4x64xf32>
+  %5 = "cuesta.exp"(%4) : (tensor<2x4x64xf32>) -> tensor<2x4x64xf32>
+  %6 = "cuesta.cat"(%y, %y) {dim = 1 : i64} : (tensor<8x32xf32>, tensor<8x32xf32>) -> tensor<8x64xf32>
+  %7 = "cuesta.reshape"(%6) : (tensor<8x64xf32>) -> tensor<16x32xf32>
+  %8 = "cuesta.exp"(%7) : (tensor<16x32xf32>) -> tensor<16x32xf32>
+  return %5, %8 : tensor<2x4x64xf32>, tensor<16x32xf32>
+}
