@@ -202,6 +202,10 @@ _GPU_LINALG = ("cuesta-to-linalg{checks=false}",)
 _GPU_KERNELS = (
     # As on CPU, but with other limits on a kernel: it becomes a grid of programs, not loops over tiles.
     "form-kernels{target=gpu}",
+    # A kernel of one program, such as the norm of a single token, becomes part of its readers.
+    "repeat-rows",
+    # Small launches that are independent become one: memory is planned for groups of them.
+    "group-launches",
     # A call of the allocator takes as long as a launch, so only large buffers are spilled from the arena to it.
     "plan-memory{spill-from=2097152}",
 )
@@ -210,7 +214,12 @@ _GPU_KERNELS = (
 _BLOCKS = ("join-classes", "choose-blocks")
 
 # Each kernel becomes a Triton function. lowering/tt_to_binary makes machine code of it, outside MLIR.
-_TT = ("linalg-to-tt",)
+_TT = (
+    "linalg-to-tt",
+    # These go by what kernels are made of. Members of a group wait each for itself, and are joined last.
+    "overlap-launches",
+    "join-launches",
+)
 
 # Launches refer to a kernel by number, its place in a table: nothing else of the kernel is left here.
 _GPU_LLVM = ("host-to-llvm",)

@@ -1,6 +1,6 @@
 """Runs kernels at the tt level with numpy in place of a GPU: target "tt".
 
-A native program launches them as it would on a GPU, but a callback takes the place of the driver's cuLaunchKernel.
+A native program launches them as it would on a GPU, but a callback takes the place of the driver's cuLaunchKernelEx.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ from cuesta.runtime.schema import program as schema
 
 _LAUNCH = ctypes.CFUNCTYPE(
     ctypes.c_int32,
+    ctypes.POINTER(ctypes.c_uint32),  # the launch's description, which begins with the grid
     ctypes.c_int64,  # the function: here the kernel's number
-    *([ctypes.c_uint32] * 7),  # grid, block, bytes of shared memory
-    ctypes.c_void_p,  # stream
     ctypes.POINTER(ctypes.c_void_p),  # the addresses of the parameters
     ctypes.c_void_p,
 )
@@ -45,14 +44,14 @@ class _Interpreter:
                 self._kernels[number] = _prepared(self._code[self._described[number]["name"]].decode())
         return [row_of(number, self._described[number], 32) for number in numbers]
 
-    def launch(self, number: int, x: int, y: int, z: int, *rest: Any) -> int:
+    def launch(self, config: Any, number: int, parameters: Any, _: Any) -> int:
         """The callback. Never raises: ctypes would print the exception and go on."""
         try:
-            kernel, parameters = self._kernels[number], rest[-2]
+            kernel = self._kernels[number]
             count = len(kernel.arguments)
             given = [ctypes.c_int64.from_address(parameters[i]).value for i in range(count)]
             with self._lock:
-                kernel.run((x, y, z), given, self._extents(kernel, parameters) if self._checked else None)
+                kernel.run(tuple(config[:3]), given, self._extents(kernel, parameters) if self._checked else None)
         except OutsideMemory as error:
             self._raised.exception = BoundsError(f"kernel {self._kernels[number].name}: {error}")
             return _FAILED
@@ -80,7 +79,7 @@ def load_interpreted(kernels: Sequence[schema.Kernel], code: Mapping[str, bytes]
     present = interpreter.rows([number for number in range(len(kernels)) if number not in late])
     by_number = {row[0]: row for row in present}
     rows = [by_number.get(number, [0] * ROW) for number in range(len(kernels))]
-    callbacks = {"cuLaunchKernel": _LAUNCH(interpreter.launch), "cuCtxSetCurrent": _SET_CONTEXT(lambda context: 0)}
+    callbacks = {"cuLaunchKernelEx": _LAUNCH(interpreter.launch), "cuCtxSetCurrent": _SET_CONTEXT(lambda context: 0)}
     launchers = {name: ctypes.cast(callback, ctypes.c_void_p).value or 0 for name, callback in callbacks.items()}
     return KernelTable(
         make_words(0, rows),

@@ -180,7 +180,7 @@ class Lowering:
 
     def _finish_stage(self) -> None:
         """Describes the program once its memory is planned, verifies the module, and shows it to logs and dump."""
-        if self.stage in ("kernels", "blocks"):  # both stages may add kernels
+        if self.stage in ("kernels", "blocks", "tt"):  # the second may add kernels, the last joins some
             self.metadata = _describe_program(self.module, self.report)
         if self.options.verify:
             with self.report.timed("verify"):
@@ -217,7 +217,7 @@ def _describe_program(module: ir.Module, report: GraphReport) -> Program:
             f"{len(hosts)} functions beside the kernels; one, with plan-memory's cuesta.memory, is valid"
         )
     (function,) = hosts
-    functions = kernel_functions(module)
+    functions, known = kernel_functions(module), {kernel["name"]: kernel["bytes"] for kernel in report.kernels}
     kernels: dict[str, Kernel] = {}
     calls: dict[tuple[str, str], AtenCall] = {}
     for view in function.regions[0].blocks[0].operations:
@@ -225,7 +225,9 @@ def _describe_program(module: ir.Module, report: GraphReport) -> Program:
         if host.Launch.matches(op):
             name, ops = host.Launch.kernel.of(op), host.Launch.ops.find(op) or []
             if name not in kernels:
-                size = launch_bytes(op, functions.get(name))
+                parts = host.Launch.members.find(op) or [name]
+                is_known = name not in functions and known.keys() >= {*parts}
+                size = sum(known[n] for n in parts) if is_known else launch_bytes(op, functions.get(name))
                 kernels[name] = {"name": name, "ops": ops, "uses": 0, "bytes": size}
             kernels[name]["uses"] += 1
         elif host.Call.matches(op):

@@ -17,7 +17,7 @@ import torch
 from cuesta._mlir import ir
 from cuesta.dialects.aten import AtenCall
 from cuesta.dialects.cuesta.dialect import REFERENCES, VERIFIERS
-from cuesta.dialects.fields import OPTIONAL, Int, NumberRows, Numbers, Numeral, Symbol, Symbols, Text, Texts
+from cuesta.dialects.fields import OPTIONAL, Int, Marker, NumberRows, Numbers, Numeral, Symbol, Symbols, Text, Texts
 from cuesta.dialects.open_op import OpenOp
 from cuesta.sizes import Number
 
@@ -53,6 +53,12 @@ class Launch(OpenOp, name="host.launch"):
     unless: Annotated[NumberRows, OPTIONAL]
     #: In a program that checks its operands: the size of each in bytes.
     extents: Annotated[Numbers, OPTIONAL]
+    #: The kernel may begin before the one in front of it has ended: it waits by itself.
+    overlaps: Annotated[Marker, OPTIONAL]
+    #: Launches with the same number are side by side, need nothing of each other, and count as one step.
+    together: Annotated[Int, OPTIONAL]
+    #: The kernels that this one was joined of.
+    members: Annotated[Texts, OPTIONAL]
 
 
 class Call(AtenCall, name="host.aten"):
@@ -85,6 +91,16 @@ class Check(OpenOp, name="host.check"):
     #: The error's text.
     message: Text
     raises: Annotated[Text, OPTIONAL]
+
+
+def groups_in(block: ir.Block) -> list[list[ir.Operation]]:
+    """The launches of a host function's block that are together, in order."""
+    groups: dict[int, list[ir.Operation]] = {}
+    for view in block.operations:
+        op = view.operation
+        if Launch.matches(op) and (number := Launch.together.find(op)) is not None:
+            groups.setdefault(number, []).append(op)
+    return list(groups.values())
 
 
 def base_of(value: ir.Value) -> tuple[ir.Value, Number]:

@@ -199,7 +199,9 @@ class EntryWriter:
         stream = self.layout.arguments + 1
         if self.layout.target.kind == "tt":  # its interpreter takes the extents after the kernel's sizes
             sizes = [*sizes, *self.layout.extents_of(op)]
-        self._step("cuesta_launch", op, [kernel, len(op.operands), len(sizes), stream, programs, *buffers, *sizes])
+        overlaps = int(host.Launch.overlaps.is_on(op))
+        head = [kernel, len(op.operands), len(sizes), stream, programs, overlaps]
+        self._step("cuesta_launch", op, [*head, *buffers, *sizes])
 
     def _out_call(self, op: ir.Operation) -> None:
         overload = host.Call.overload.of(op)

@@ -3,6 +3,12 @@
 The runtime makes a table of the kernels, `cuesta_kernels`: a context, then for each kernel its function, the three
 sizes of its grid, its threads and its bytes of shared memory, one word each. A thread that never called CUDA has no
 current context: its first launch fails, makes the table's context current and launches again.
+
+A launch that overlaps (passes/gpu/overlap_launches.py) has the attribute by which its programs may begin before the
+kernel in front of it has ended. A launch is described in memory, by the driver's CUlaunchConfig and CUlaunchAttribute:
+
+    u32  grid x  y  z  threads x  y  z  shared bytes | pointer  stream  attributes | u32  number of attributes
+    u32  kind of attribute  – | u32  its value  …
 """
 
 from __future__ import annotations
@@ -10,9 +16,23 @@ from __future__ import annotations
 from cuesta.lowering.host_to_llvm.steps import DECLARATIONS, I64, PTR, REFUSED, STEP_END, TABLE, at, define
 
 _NO_CONTEXT = 201  # CUDA_ERROR_INVALID_CONTEXT
-_LAUNCH = f"""llvm.call @cuLaunchKernel(
-    %function, %x, %y, %z, %threads, %one32, %one32, %shared, %stream, %parameters, %null)
-    : {DECLARATIONS["cuLaunchKernel"]}"""
+#: CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+_OVERLAPS = 6
+#: Words of i64 of a CUlaunchConfig and of a CUlaunchAttribute.
+_CONFIG, _ATTRIBUTE = 7, 9
+_LAUNCH = f"""llvm.call @cuLaunchKernelEx(%config, %function, %parameters, %null)
+    : {DECLARATIONS["cuLaunchKernelEx"]}"""
+
+
+def _put(name: str, struct: str, places: dict[int, str], kind: str = "i32") -> str:
+    """Text that stores values at places of a struct, counted in words of `kind`."""
+    word = I64 if kind == PTR else kind
+    return "\n".join(
+        f"""  %{name}_{place} = llvm.getelementptr {struct}[{place}] : ({PTR}) -> {PTR}, {word}
+  llvm.store {value}, %{name}_{place} : {kind}, {PTR}"""
+        for place, value in places.items()
+    )
+
 
 #: Name → definition.
 HELPERS: dict[str, str] = {
@@ -28,7 +48,8 @@ HELPERS: dict[str, str] = {
   {at("%sizes", "%table", 3, I64)}
   {at("%stream_index", "%table", 4, I64)}
   {at("%programs", "%table", 5, I64)}
-  {at("%first", "%table", 6)}
+  {at("%overlaps", "%table", 6, I64)}
+  {at("%first", "%table", 7)}
   {at("%stream_slot", "%slots", "%stream_index")}
   %stream = llvm.load %stream_slot : {PTR} -> {PTR}
   %two = llvm.mlir.constant(2 : i64) : i64
@@ -83,6 +104,16 @@ HELPERS: dict[str, str] = {
   {at("%z", "%entry", 3, "i32")}
   {at("%threads", "%entry", 4, "i32")}
   {at("%shared", "%entry", 5, "i32")}
+  %config_words = llvm.mlir.constant({_CONFIG} : i64) : i64
+  %attribute_words = llvm.mlir.constant({_ATTRIBUTE} : i64) : i64
+  %config = llvm.alloca %config_words x i64 : (i64) -> {PTR}
+  %attribute = llvm.alloca %attribute_words x i64 : (i64) -> {PTR}
+  %kind = llvm.mlir.constant({_OVERLAPS} : i32) : i32
+  %attributes = llvm.trunc %overlaps : i64 to i32
+{_put("field", "%config", dict(enumerate(["%x", "%y", "%z", "%threads", "%one32", "%one32", "%shared"])))}
+{_put("pointer", "%config", {4: "%stream", 5: "%attribute"}, PTR)}
+{_put("count", "%config", {12: "%attributes"})}
+{_put("of", "%attribute", {0: "%kind", 2: "%one32"})}
   %launched = {_LAUNCH}
   %no_context = llvm.mlir.constant({_NO_CONTEXT} : i32) : i32
   %lost = llvm.icmp "eq" %launched, %no_context : i32

@@ -79,7 +79,7 @@ DECLARATIONS: dict[str, str] = {
     "omp_get_thread_num": "() -> i32",
     "omp_get_num_threads": "() -> i32",
     # CUDA's driver; where kernels are interpreted, the runtime substitutes functions of its own.
-    "cuLaunchKernel": f"({PTR}, i32, i32, i32, i32, i32, i32, i32, {PTR}, {PTR}, {PTR}) -> i32",
+    "cuLaunchKernelEx": f"({PTR}, {PTR}, {PTR}, {PTR}) -> i32",
     "cuCtxSetCurrent": f"({PTR}) -> i32",
     # Not functions but tables that the runtime makes: a program's kernels, and field offsets in Python's objects.
     "cuesta_kernels": "()",

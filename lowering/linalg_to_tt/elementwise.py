@@ -38,6 +38,8 @@ _LIBRARY = {
     arith.RemFOp.OPERATION_NAME: "fmod",
 }
 
+#: Conversions of integers to floats.
+_FROM_INTEGERS = (arith.SIToFPOp.OPERATION_NAME, arith.UIToFPOp.OPERATION_NAME)
 #: Ops that Triton only approximates in f32, while eager rounds them correctly. If 6 / 3 were a little less than 2, its
 #: floor would be 1; if the mean of equal numbers differed from them, they would have a variance.
 _ROUNDED: dict[str, Callable[..., Value]] = {
@@ -88,8 +90,9 @@ class Elementwise:
             return arith.subf(tt.full(shape_of(operands[0]), element_of(operands[0]), -0.0), operands[0])
         if op.name == arith.BitcastOp.OPERATION_NAME:
             return tt.bitcast(operands[0], element_of(kind))
-        if op.name == arith.UIToFPOp.OPERATION_NAME and narrow_math.takes_bytes(operands[0], kind):
-            return narrow_math.float_of_byte(operands[0], element_of(kind))
+        is_signed = op.name == arith.SIToFPOp.OPERATION_NAME
+        if op.name in _FROM_INTEGERS and narrow_math.takes_bytes(operands[0], kind, is_signed):
+            return narrow_math.float_of_byte(operands[0], element_of(kind), is_signed)
         if op.name == math.ErfOp.OPERATION_NAME and self.narrow:
             return narrow_math.erf(operands[0])
         if op.name in _ROUNDED and str(element_of(operands[0])) == "f32" and not self.narrow:

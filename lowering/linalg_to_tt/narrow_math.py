@@ -1,7 +1,7 @@
 """Provides mathematics that is cheaper than the instruction or the function of the same name.
 
-Unsigned bytes become floats by their bits: a GPU converts integers at a small part of the rate at which it adds, and a
-product by a quantised weight converts each of its elements. The result is exact. For signed bytes Triton does the like.
+Bytes become floats by their bits: a GPU converts integers at a small part of the rate at which it adds, and a product
+by a quantised weight converts each of its elements. The result is exact. Triton does so for signed bytes and bf16.
 
 For kernels on narrow floats only there is an erf with an error of at most 2^-19. libdevice's erff chooses between two
 polynomials by selecting every coefficient. With it, gelu of bf16 is bound by arithmetic (38 µs for 25 million elements
@@ -29,17 +29,19 @@ _LAST_SQUARE = 15.3664
 _UNIT, _UNIT_BITS = float(1 << 23), 0x4B000000
 
 
-def takes_bytes(x: Value, kind: ir.Type) -> bool:
+def takes_bytes(x: Value, kind: ir.Type, signed: bool) -> bool:
     """Whether `float_of_byte` makes a block of type `kind` of a block."""
-    return str(element_of(x)) == "i8" and str(element_of(kind)) in ("f32", "bf16")
+    return str(element_of(x)) == "i8" and str(element_of(kind)) in (("f32",) if signed else ("f32", "bf16"))
 
 
-def float_of_byte(x: Value, kind: ir.Type) -> Value:
-    """A block of bytes, 0 … 255, as f32 or bf16, both of which hold each of them."""
+def float_of_byte(x: Value, kind: ir.Type, signed: bool) -> Value:
+    """A block of bytes, 0 … 255, or -128 … 127 if `signed`, as f32 or bf16, both of which hold each of them."""
     i32, f32 = ir.IntegerType.get_signless(32), ir.F32Type.get()
     bits = arith.extui(tt.block_type(shape_of(x), i32), x)
-    number = tt.bitcast(arith.ori(bits, _like(bits, _UNIT_BITS)), f32)
-    number = arith.subf(number, _like(number, _UNIT))
+    # With its first bit turned, a signed byte is 128 more than it was, from 0 on.
+    more = 128 if signed else 0
+    number = tt.bitcast(arith.xori(bits, _like(bits, _UNIT_BITS | more)), f32)
+    number = arith.subf(number, _like(number, _UNIT + more))
     if kind == f32:
         return number
     # The last 16 bits of such a small integer are 0: bf16 is the first half.

@@ -32,9 +32,32 @@ _HINTS = {
 
 def rounding_options(text: str) -> dict[str, bool]:
     """Options for a kernel of that text, for each backend that knows them. Denormals are kept, as in eager. Products
-    are rounded before they are added (no FMA), as between two ops of eager: x * x - x * x is 0. Only matrix products
-    may use FMA; they do where they run on no tensor cores."""
-    return {"enable_fp_fusion": "tt.dot" in text, "enable_reflect_ftz": False}
+    are rounded before they are added (no FMA), as between two ops of eager: x * x - x * x is 0. Only sums of products
+    may use FMA: matrix products, which do where they run on no tensor cores, and what a reduction adds up."""
+    return {"enable_fp_fusion": "tt.dot" in text or not _adds_products(text), "enable_reflect_ftz": False}
+
+
+_DEFINED = re.compile(r'(%[\w#]+)(?::\d+)? = "?([\w.]+)"?(.*)')
+_NAME = re.compile(r"%[\w#]+")
+#: Ops whose elements are those of their operand.
+_SAME_ELEMENTS = ("tt.broadcast", "tt.expand_dims", "tt.splat", "tt.reshape", "tt.trans")
+
+
+def _adds_products(text: str) -> bool:
+    """Whether a kernel adds to a product, or subtracts from or by one, other than by a reduction. A name that stands
+    for several values, in regions side by side, counts as a product if one of them is."""
+    products: set[str] = set()
+    for line in text.splitlines():
+        found = _DEFINED.match(line.strip())
+        if found is None:
+            continue
+        name, op, rest = found.groups()
+        used = _NAME.findall(rest)
+        if op == "arith.mulf" or (op in _SAME_ELEMENTS and products.intersection(used)):
+            products.add(name)
+        elif op in ("arith.addf", "arith.subf") and products.intersection(used):
+            return True
+    return False
 
 
 _CACHE = ("none", "ca", "cg", "wb", "cs", "wt", "cv")

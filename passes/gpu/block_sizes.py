@@ -65,11 +65,13 @@ def choose(
     least: Mapping[int, int] = _NONE,
     written: Sequence[Sequence[int]] = (),
     width: int = 4,
+    beside: int = 0,
 ) -> Blocks:
     """The block of a kernel. `tensors` lists the classes of each tensor's dims in memory order. `spaces` lists the
     classes that each generic walks; the largest product over one generic is what a program holds at once. `least` maps
     classes whose size differs from call to call to the least size that their blocks must cover. `written` lists the
-    classes of each tensor that the kernel writes, `width` is the size of an element of the largest tensor in bytes."""
+    classes of each tensor that the kernel writes, `width` is the size of an element of the largest tensor in bytes,
+    `beside` the elements of what is launched together with it, whose programs keep the GPU busy too."""
     fastest = fastest_classes(sizes, tensors)
     blocks = dict.fromkeys(range(len(sizes)), 1)
     covers = [power_at_least(max(n, least.get(c, 1))) for c, n in enumerate(sizes)]
@@ -97,7 +99,8 @@ def choose(
     total = max(math.prod(sizes[c] for c in space) for space in spaces)
     only_reduces = bool(whole) and not any(set(whole) & set(classes) for classes in written)
     streams = only_reduces and not loops and not least and total >= MANY
-    limit = min(BYTES_AT_ONCE // width, max(total // PROGRAMS, 64)) if streams else _parallel_limit(total)
+    shared = total + beside
+    limit = min(BYTES_AT_ONCE // width, max(shared // PROGRAMS, 64)) if streams else _parallel_limit(shared)
     if least:
         limit = max(limit, FEW)
     for c in sorted(parallel, reverse=True):

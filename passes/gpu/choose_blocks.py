@@ -22,6 +22,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cuesta._mlir import func, ir
+from cuesta.dialects import host
 from cuesta.dialects.kernel_fields import (
     ALIGN,
     BLOCKS,
@@ -89,9 +90,26 @@ class ChooseBlocks(Pass):
     def run(self, module: ir.Module) -> None:
         with module.context, ir.Location.unknown():
             launches = launches_of(module)
-            for nested in kernel_modules(module):
-                for function in list(functions(nested)):
-                    _annotate(_Kernel.read(function, launches.get(function.name.value, [])))
+            kernels = [
+                _Kernel.read(function, launches.get(function.name.value, []))
+                for nested in kernel_modules(module)
+                for function in functions(nested)
+            ]
+            beside = _beside(module, {kernel.function.name.value: kernel.elements for kernel in kernels})
+            for kernel in kernels:
+                _annotate(replace(kernel, beside=beside.get(kernel.function.name.value, 0)))
+
+
+def _beside(module: ir.Module, elements: Mapping[str, int]) -> dict[str, int]:
+    """Kernel → the most elements of what is launched together with it; `elements` are those of each kernel."""
+    found: dict[str, int] = {}
+    for function in functions(module):
+        for group in host.groups_in(function.regions[0].blocks[0]):
+            names = [host.Launch.kernel.of(op) for op in group]
+            total = sum(elements[name] for name in names)
+            for name in names:
+                found[name] = max(found.get(name, 0), total - elements[name])
+    return found
 
 
 @dataclass(frozen=True)
@@ -110,6 +128,8 @@ class _Kernel:
     spaces: list[list[int]]
     #: the classes of each tensor that the kernel writes
     written: list[list[int]]
+    #: the elements of what is launched together with the kernel
+    beside: int = 0
 
     @staticmethod
     def read(function: func.FuncOp, launches: Sequence[Launch]) -> _Kernel:
@@ -137,6 +157,11 @@ class _Kernel:
         return _Kernel(function, launches, generics, sizes, about, parallel, tensors or [[]], spaces or [[]], written)
 
     @property
+    def elements(self) -> int:
+        """The most elements that one of the kernel's ops walks."""
+        return max(math.prod(self.about[c] for c in space) for space in self.spaces)
+
+    @property
     def width(self) -> int:
         """The size of an element of the largest tensor, in bytes."""
         shapes = argument_shapes(self.function)
@@ -159,7 +184,8 @@ class _Kernel:
             if dims := windowed_dims(generic):
                 (*_, channels), *_ = operand_classes(generic)  # of the weight
                 return window_blocks(dims, self.about, self.parallel, channels)
-        return choose(self.about, self.parallel, self.tensors, self.spaces, least, self.written, self.width)
+        spaces = self.about, self.parallel, self.tensors, self.spaces
+        return choose(*spaces, least, self.written, self.width, self.beside)
 
 
 def _annotate(kernel: _Kernel) -> None:

@@ -59,6 +59,8 @@ def _broadcasts_runs(op: ir.Operation) -> bool:
     if isinstance(owner, ir.Block) or owner.name not in POINTWISE or len(users(op.operands[0])) != 1:
         return False
     old, new = types.shape_of(op.operands[0]), types.shape_of(op.results[0])
+    if old == ():
+        return False  # single numbers stay as they are
     fits = all(reshaped_operand(types.shape_of(x), old, new) is not None for x in owner.operands)
     return fits and _is_computed_with(op)
 
@@ -242,6 +244,25 @@ def reshaped(x: ir.Value, sizes: Sequence[Number]) -> ir.Value:
     return x if types.shape_of(x) == tuple(sizes) else _B.reshape(x, sizes)
 
 
+def _only_has_ones(op: ir.Operation) -> bool:
+    """Whether an op is a reshape that only adds or takes away dims of 1, through which fusion sees."""
+    if not Reshape.matches(op):
+        return False
+    old, new = ([n for n in types.shape_of(x) if n != 1] for x in (op.operands[0], op.results[0]))
+    return old == new
+
+
+def _narrows_a_sum(view: ir.Operation) -> bool:
+    """Whether a conversion to a narrower type parts a reshape from a reduction: the conversion belongs into the kernel
+    of the reduction, which would write the wide tensor."""
+    op = maker(view.operands[0], Convert)
+    if op is None or _only_has_ones(view):
+        return False
+    source = maker(op.operands[0])
+    narrows = types.byte_count(op.results[0]) < types.byte_count(op.operands[0])
+    return narrows and source is not None and reduction.row_of(source) is not None
+
+
 def behind_products(ops: Sequence[ir.Operation]) -> dict[ir.Value, bool]:
     """Product that is our kernel, and values that pointwise ops compute from it → whether it is of packed panels.
 
@@ -249,11 +270,11 @@ def behind_products(ops: Sequence[ir.Operation]) -> dict[ir.Value, bool]:
     stays below them; after a product of packed panels every reshape does, as call-libraries has moved it there."""
     found: dict[ir.Value, bool] = {}
     for op in ops:
-        follows = op.name in POINTWISE or Permute.matches(op)
+        follows = op.name in POINTWISE or Permute.matches(op) or _only_has_ones(op)
         of = [found[x] for x in op.operands if x in found] if follows else []
         if MatMul.product.is_on(op):
             found[op.results[0]] = MatMul.packed.is_on(op)
-        elif of and (op.name in POINTWISE or any(of)):
+        elif of and (not Permute.matches(op) or any(of)):
             found.update(dict.fromkeys(op.results, any(of)))
     return found
 
@@ -282,6 +303,8 @@ class HoistReshapes(Pass):
                         continue
                     stays = behind.get(op.operands[0])
                     if stays or (stays is False and not any(user.name in POINTWISE for user in users(op.results[0]))):
+                        continue
+                    if self.repeat and _narrows_a_sum(op):
                         continue
                     if self.repeat and _is_spread(op.results[0]) and _ends_a_sum(op.operands[0]):
                         continue

@@ -86,11 +86,12 @@ class PlanMemory(Pass):
         MEMORY.put(function, memory)
         for base in spilled:
             host.Alloc.owner.put(base.value.owner, "torch")
+        groups = {op: group for group in host.groups_in(block) for op in group}
         for base in bases:
             if owner_of(base) == "torch":
-                _sink(base)
+                _sink(base, groups)
             if owner_of(base) == "torch" and not base.is_returned:
-                _free(base, block)
+                _free(base, block, groups)
         if any(isinstance(b.size, Size) for b in planned):
             spans = [(b.size, timeline.spans[b.value]) for b in planned]
             BUFFERS.put(function, [[size, span.first, span.last] for size, span in spans])
@@ -107,22 +108,25 @@ class PlanMemory(Pass):
         }
 
 
-def _sink(base: Base) -> None:
-    """Moves an alloc, and those of its views that precede its first use, to just before that use."""
+def _sink(base: Base, groups: dict[ir.Operation, list[ir.Operation]]) -> None:
+    """Moves an alloc, and those of its views that precede its first use, to just before that use, or before the group
+    of launches that it is in."""
     if not base.is_alloc or not base.users:
         return
-    first = base.users[0]
+    first = groups.get(base.users[0], base.users)[0]
     early = [view for view in base.views if view.is_before_in_block(first)]
     for op in (base.value.owner, *early):
         op.move_before(first)
 
 
-def _free(base: Base, block: ir.Block) -> None:
+def _free(base: Base, block: ir.Block, groups: dict[ir.Operation, list[ir.Operation]]) -> None:
+    """Frees memory behind its last use, or behind the group of launches that it is in."""
     if base.is_argument and not base.users:
         with ir.InsertionPoint.at_block_begin(block):
             host.Free.build([base.value])
         return
     last = base.users[-1] if base.users else base.value.owner
+    last = groups.get(last, [last])[-1]
     with ir.InsertionPoint.after(last), last.location:
         host.Free.build([base.value])
 

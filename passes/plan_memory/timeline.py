@@ -36,6 +36,8 @@ class Timeline:
     def of(block: ir.Block, bases: Sequence[Base]) -> Timeline:
         step = {op.operation: i for i, op in enumerate(block.operations)}
         end = len(step) - 1
+        for group in host.groups_in(block):  # a launch runs all of them at once
+            step.update(dict.fromkeys(group, step[group[-1]]))
         spans = {base.value: base.span(step, end) for base in bases}
         planned = [b for b in bases if owner_of(b) == "plan"]
         outside = [0] * len(step)

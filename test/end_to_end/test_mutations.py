@@ -167,7 +167,7 @@ def test_statistics_of_a_norm_are_updated_without_copies(target: str) -> None:
 
 
 @pytest.mark.parametrize("foreach", [False, True])
-def test_an_optimizer_step_is_one_launch_a_parameter_on_a_gpu(foreach: bool) -> None:
+def test_an_optimizer_step_is_at_most_one_launch_a_parameter_on_a_gpu(foreach: bool) -> None:
     sizes = ((64, 32), (7, 5, 3), (31,))
     ours, theirs = (
         [nn.Parameter(torch.linspace(-1, 1, n).view(s)) for s in sizes for n in [Tensor(*s).numel()]] for _ in "ab"
@@ -182,5 +182,5 @@ def test_an_optimizer_step_is_one_launch_a_parameter_on_a_gpu(foreach: bool) -> 
         other.step()
     torch.testing.assert_close(ours, theirs)
     graph = cuesta.report().graphs[-1]
-    # One more for the counts of steps and what follows from those.
-    assert graph.launches == len(sizes) + 1 and not graph.aten_calls
+    # One more for the counts of steps and what follows from those, and one less, as two of them run together.
+    assert graph.launches == len(sizes) and not graph.aten_calls

@@ -32,7 +32,7 @@ MODELS = pytest.mark.parametrize("model", SUITE, ids=lambda model: model.name)
 def kernels_of(model: SuiteModel, training: bool = True, size: Size = "small", kind: str = "cuda") -> list[SuiteKernel]:
     """The kernels, which are the same for all targets of a kind."""
     torch._dynamo.reset()
-    return collect(model, size, training, parse_target({"cuda": "cuda:90", "hip": "hip:gfx942"}[kind]))
+    return collect(model, size, training, parse_target({"cuda": "cuda:80", "hip": "hip:gfx942"}[kind]))
 
 
 def first_of_each_structure(kernels: Iterable[SuiteKernel]) -> list[SuiteKernel]:

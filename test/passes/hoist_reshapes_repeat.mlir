@@ -47,6 +47,17 @@ func.func @number(%x: tensor<bf16>) -> (tensor<1xf32>, tensor<f32>) {
   return %1, %0 : tensor<1xf32>, tensor<f32>
 }
 
+// Also one that is computed, and has no other user.
+// CHECK-LABEL: func.func @computed_number
+// CHECK: %[[D:.*]] = "cuesta.div"(%{{.*}}, %{{.*}}) : (tensor<f32>, tensor<f32>) -> tensor<f32>
+// CHECK-NEXT: "cuesta.reshape"(%[[D]]) : (tensor<f32>) -> tensor<1xf32>
+func.func @computed_number(%x: tensor<f32>, %y: tensor<f32>) -> tensor<f32> {
+  %0 = "cuesta.div"(%x, %y) : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  %1 = "cuesta.reshape"(%0) : (tensor<f32>) -> tensor<1xf32>
+  %2 = "cuesta.sum"(%1) {dims = [0], keepdim = 0 : i64} : (tensor<1xf32>) -> tensor<f32>
+  return %2 : tensor<f32>
+}
+
 // Two results that are one value: what the caller writes in one is seen in the other.
 // CHECK-LABEL: func.func @one_memory
 // CHECK-NEXT: %[[N:.*]] = "cuesta.neg"

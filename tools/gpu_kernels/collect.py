@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cuesta._mlir import ir
-from cuesta.dialects import make_context, tt, walk
+from cuesta.dialects import host, make_context, tt, walk
 from cuesta.dialects.kernel_fields import GRID
 from cuesta.dialects.kernel_module import kernel_modules
 from cuesta.driver.stage_pipelines import pipeline_of
@@ -64,6 +64,9 @@ def collect(model: SuiteModel, size: Size, training: bool, target: Target) -> li
                 for nested in kernel_modules(lowered)
                 for op in nested.body.operations
             }
+            for op in walk(lowered.operation):
+                if host.Launch.matches(op) and host.Launch.together.is_on(op):
+                    host.Launch.together.drop(op)  # a kernel of several has no linalg of its own
             for stage in ("blocks", "tt"):
                 pipeline_of(stages_for(target)[stage], options).run(lowered)
             functions = [op for op in walk(lowered.operation) if tt.Func.matches(op)]

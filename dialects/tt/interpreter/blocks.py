@@ -8,6 +8,7 @@ import numpy as np
 
 from cuesta._mlir import arith, ir
 from cuesta.dialects.tt import ops
+from cuesta.dialects.tt.instructions import ElementwiseInlineAsm
 from cuesta.dialects.tt.interpreter.program import Action, Builder, Execution, Run, action_maker, elementwise, maker
 from cuesta.dialects.tt.interpreter.values import Array, InterpreterError, from_memory, held, spelling, to_memory, whole
 from cuesta.dialects.tt.types import shape_of
@@ -18,6 +19,12 @@ from cuesta.dialects.tt.types import shape_of
 def _get_program_id(op: ir.Operation) -> Action:
     axis = ops.GetProgramId.axis.of(op)
     return lambda run, x: (run.ids[axis],)
+
+
+@action_maker(ElementwiseInlineAsm)
+def _instruction(op: ir.Operation) -> Action:
+    nothing = np.zeros((), np.int32)
+    return lambda run, x: (nothing,)  # kernels run one after the other
 
 
 # -- shapes --------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from cuesta.passes.form_kernels.fusion.nodes import Node
 from cuesta.passes.form_kernels.fusion.space import Space
+from cuesta.sizes import estimate
 
 #: The nodes of a kernel, their loops' classes, and the classes that its tiles cut.
 Tiled: TypeAlias = "tuple[Sequence[Node], Space, set[tuple[int, int]]]"
@@ -39,3 +40,23 @@ def is_one_sum(nodes: Sequence[Node], parallel: set[tuple[int, int]]) -> bool:
     """Whether a kernel reduces all that it walks, of known size, to single numbers."""
     known = all(isinstance(size, int) for node in nodes for size in node.sizes)
     return known and not parallel and not all(all(node.parallel) for node in nodes)
+
+
+def holds_stages(limit: int | None, kernel: Tiled) -> bool:
+    """Whether each reduction of a kernel that keeps a loop within the tile spans at most `limit` elements of it."""
+    nodes, space, parallel = kernel
+    if limit is None:
+        return True
+    for node in nodes:
+        if all(node.parallel):
+            continue
+        loops = space.classes[node.index]
+        kept = estimate(
+            size
+            for root, size, is_kept in zip(loops, node.sizes, node.parallel, strict=True)
+            if is_kept and root not in parallel
+        )
+        whole = estimate(size for root, size in zip(loops, node.sizes, strict=True) if root not in parallel)
+        if kept > 1 and whole > limit:
+            return False
+    return True

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from cuesta._mlir import ir
 from cuesta.dialects.types import byte_count, shape_of
 from cuesta.passes.analysis.memory_order import MemoryOrder
-from cuesta.passes.form_kernels.fusion.contractions import is_one_sum, multiplies_for, reads_whole
+from cuesta.passes.form_kernels.fusion.contractions import holds_stages, is_one_sum, multiplies_for, reads_whole
 from cuesta.passes.form_kernels.fusion.limits import CPU, FusionLimits
 from cuesta.passes.form_kernels.fusion.nodes import Item, Node
 from cuesta.passes.form_kernels.fusion.paths import Paths
@@ -32,7 +32,6 @@ from cuesta.passes.form_kernels.fusion.space import (
     tile_bytes,
 )
 from cuesta.passes.form_kernels.fusion.windows import window_refusal
-from cuesta.sizes import estimate
 
 #: A group that reads less than this share of the bytes that two groups read together counts as little work.
 _LITTLE = 0.1
@@ -149,13 +148,20 @@ class Grouping:
         self.remarks = [r for r in self.remarks if self.group.get(r.producer) is not self.group.get(r.consumer)]
 
     def _is_late(self, node: Node) -> bool:
-        """Whether a node joins its reader's kernel first: it only widens, or it multiplies what a sum adds up."""
+        """Whether a node joins its reader's kernel first: it only widens, or it multiplies what a sum adds up, or on a
+        GPU computes a few elements, such as squares, that a kernel of one program adds up."""
         if not self.machine.in_sequence:
-            return self.machine.converts_late and node.widens
+            return self.machine.converts_late and (node.widens or self._is_added_up(node))
         reader = self._only_reader(node)
         if reader is not None and node.widens:
             node, reader = reader, self._only_reader(reader)
         return multiplies_for(reader, node)
+
+    def _is_added_up(self, node: Node) -> bool:
+        """Whether all of a node's elements, of which there are few, are only reduced to one number."""
+        reader = self._only_reader(node)
+        few = all(node.parallel) and node.elements <= self.machine.tail_elements
+        return few and reader is not None and not all(reader.parallel) and not any(reader.parallel)
 
     def _only_reader(self, node: Node) -> Node | None:
         items = [self.items[i] for i in self.inner_readers[node.index] or ()]
@@ -280,7 +286,7 @@ class Grouping:
         tiles = self._tiles(nodes, space, parallel)
         if tiles < min(self.machine.min_tiles, self._tiles_wanted(a, b)):
             return f"one kernel would have only {tiles} tiles to run in parallel"
-        if not self._holds_stages(nodes, space, parallel):
+        if not holds_stages(self.machine.staged_elements, (nodes, space, parallel)):
             return "the values between two reductions do not fit into one program"
         inside = self._internal(nodes) if self.machine.in_sequence else ()
         if tile_bytes(nodes, space, parallel, inside) > self.machine.tile_bytes:
@@ -331,25 +337,6 @@ class Grouping:
                 if not all(inside) and inside[self.memory.order(read.value)[-1]]:
                     return True
         return False
-
-    def _holds_stages(self, nodes: list[Node], space: Space, parallel: set[tuple[int, int]]) -> bool:
-        """Whether each reduction that keeps a loop within the tile spans few enough elements of the tile."""
-        limit = self.machine.staged_elements
-        if limit is None:
-            return True
-        for node in nodes:
-            if all(node.parallel):
-                continue
-            loops = space.classes[node.index]
-            kept = estimate(
-                size
-                for root, size, is_kept in zip(loops, node.sizes, node.parallel, strict=True)
-                if is_kept and root not in parallel
-            )
-            whole = estimate(size for root, size in zip(loops, node.sizes, strict=True) if root not in parallel)
-            if kept > 1 and whole > limit:
-                return False
-        return True
 
     def _extend_tail(self, a: Group, b: Group) -> str | None:
         """Puts all of b into the tail of a, if b is little work and nothing in a reads its results. Returns the reason

@@ -48,10 +48,7 @@ def as_kernel(op: ir.Operation, target: Target) -> list[ir.Value]:
         few = shape_of(a)[:-1] == (1,) or (not target.gpu and len(shape_of(a)) == 2)
         is_few = route == ROWS and few and result in ("f32", *NARROW_FLOATS)
         quantised = quantised_factor(b) if is_few else None
-        # On a GPU a weight of whole bytes is widened element by element: Triton converts i8 to bf16 without an integer
-        # conversion, which i8 to f32 takes.
-        is_better = quantised is not None and (not target.gpu or len(quantised.parts) > 1)
-        if quantised is not None and is_better and quantised.fits(shape_of(a)[0]):
+        if quantised is not None and quantised.fits(shape_of(a)[0]):
             product = quantised.times(a, dims, result in NARROW_FLOATS)
         else:
             product = _as_sum(route, a, b, dims)
@@ -73,7 +70,9 @@ def _first_dims(op: ir.Operation, operands: Sequence[ir.Value], batch: bool) -> 
     plain = (rank == 2 or batch) and all(shape_of(x)[0] in (first, 1) for x in operands if len(shape_of(x)) == rank)
     if plain and len(shapes) == 1:
         (shape,) = shapes
-        if len(shape) > rank and list(shape[1 - rank :]) == rest:
+        # A dim of 1 parts nothing: fusion sees through the reshape.
+        splits = sum(n != 1 for n in shape[: 1 - rank]) > 1
+        if splits and len(shape) > rank and list(shape[1 - rank :]) == rest:
             # The operands of a batch are split as well, where their batch was merged from several dims.
             return list(shape[: 1 - rank]) if rank > 2 or any(map(_is_computed_with, readers)) else [first]
     return [first]

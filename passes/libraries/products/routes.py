@@ -9,10 +9,10 @@
 A library is made for large products. On CPU it loses on thousands of 3x3 products, and on bf16 products by a vector: a
 kernel may be 20 times as fast, or as slow, and no rule of thumb tells which. Large f32 products in panels take 0.4 to
 1.1 of MKL's time, and fuse their epilogue. Which is faster depends on the machine, and the module says what was
-measured. On a GPU a kernel on tensor cores is about as fast as the library's, and fuses its epilogue. Where rows do not
-begin at multiples of 16 bytes, the library falls back to kernels that take two to five times as long (a vocabulary of
-30522: 1.8 ms, ours 0.7). So the library is taken unless rows are ragged on a GPU or few on a CPU, measurements say
-otherwise, the op's attribute `route` says otherwise, or the option `gemm` asks for kernels.
+measured. On a GPU a kernel on tensor cores is about as fast as the library's, and fuses its epilogue; with up to 16
+rows it is faster. Where rows do not begin at multiples of 16 bytes, the library falls back to kernels that take two to
+five times as long (a vocabulary of 30522: 1.8 ms, ours 0.7). So the library is taken unless rows are few, or ragged on
+a GPU, measurements say otherwise, the op's attribute `route` says otherwise, or the option `gemm` asks for kernels.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from cuesta.passes.libraries.products.panels import (
     rows_of,
 )
 from cuesta.passes.libraries.products.quantised import quantised_factor
-from cuesta.passes.libraries.products.tiles import SHARED, SHARED_ON_AMD, plans
+from cuesta.passes.libraries.products.tiles import SHARED, SHARED_ON_AMD, plan_of_few_rows, plans
 from cuesta.policy.choices import Question, choose, measuring
 from cuesta.policy.few_rows import FEW_ROWS
 from cuesta.policy.product_kinds import KERNEL, LIBRARY, kind_of
@@ -67,6 +67,8 @@ _IN_PANELS = ("f32", "f16")
 #: The most kernels that are timed beside the library on a GPU, and the share of the first candidate's time that another
 #: one may take at most: timings on a GPU repeat closely, so a small gain counts.
 _MEASURED, _WORTH = 7, 0.97
+#: The least elements of a weight by which a GPU multiplies a few rows in a kernel of ours.
+_LARGE_WEIGHT = 1 << 20
 #: The library's fast kernels need rows that are multiples of this many bytes. This matters from so many multiplications
 #: on.
 _ALIGNED, _RAGGED_WORK = 16, 1 << 24
@@ -226,6 +228,8 @@ def _route_on_gpu(op: ir.Operation, memory: MemoryOrder, gemm: str, target: Targ
     *batch, m, k, n = sizes
     if not batch and _is_along_rows(op, m, n, memory) and not measured:
         return ROWS
+    if not batch and not measured and known is not None and _has_few_rows(op, known, memory):
+        return f"{TENSOR_CORES} {plan_of_few_rows(n, k)}"
     if not (gemm == "kernel" or measured or _is_ragged(op, sizes, memory)):
         return LIBRARY
     if 1 in (m, k, n):
@@ -248,6 +252,17 @@ def _is_along_rows(op: ir.Operation, m: int, n: int, memory: MemoryOrder) -> boo
     weight of 16384x2048 in bf16 took 23.9 us on an H100, and cuBLAS 26.2."""
     left, right = list(op.operands)[-2:]
     return (m == 1 and n > 1 and _is_turned(right, memory)) or (n == 1 and m > 1 and not _is_turned(left, memory))
+
+
+def _has_few_rows(op: ir.Operation, sizes: list[int], memory: MemoryOrder) -> bool:
+    """Whether a product multiplies a few rows by a large weight of a linear layer, in types that tensor cores multiply.
+    A kernel with what follows the product in it beats the library: a decoding step with 8 rows took 1.23 ms on an H200,
+    with cuBLAS 1.39."""
+    m, k, n = sizes
+    left, right = list(op.operands)[-2:]
+    if spelling_of(op.results[0]) not in NARROW_FLOATS or not 1 < m <= FEW_ROWS or k * n < _LARGE_WEIGHT:
+        return False
+    return _is_turned(right, memory) and not _is_turned(left, memory) and not _is_scattered(op, memory)
 
 
 def _is_ragged(op: ir.Operation, sizes: list[int], memory: MemoryOrder) -> bool:

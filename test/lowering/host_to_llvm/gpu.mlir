@@ -1,9 +1,9 @@
 // RUN: cuesta-opt --split-input-file --pass-pipeline='builtin.module(host-to-llvm)' %s | filecheck %s
 
-// A launch on a GPU: step, kernel, buffers, sizes, slot of the stream, programs, the buffers. The kernel itself is gone, and nobody
-// waits for the byte of a check. Tensors are on device 1 (CUDA), its second one.
+// A launch on a GPU: step, kernel, buffers, sizes, slot of the stream, programs, whether it overlaps, the
+// buffers. The kernel itself is gone, and nobody waits for the byte of a check. Tensors are on device 1 (CUDA), its second one.
 // CHECK-NOT: @kernels
-// CHECK-DAG: dense<[1, 0, 2, 0, 3, -1, 0, 0, 7, 0]>
+// CHECK-DAG: dense<[1, 0, 2, 0, 3, -1, 1, 0, 0, 7, 0]>
 // CHECK-DAG: dense<[2, 0, 0, 9, 2, 6, 1, 1, 4, 8, 8, 1, 1, 0, 11, 2, 6, 1, 1, 8, 4, 4, 1, 8, 0, 13, 2, 6, 1, 1, 4, 4, 4, 1]>
 // CHECK: llvm.func @cuesta_mm_out(
 // CHECK: llvm.call @aoti_torch_cuda_mm_out(
@@ -13,9 +13,9 @@
 // CHECK: llvm.call @cuesta_mm_out(%[[SLOTS]],
 // CHECK: llvm.func @cuesta_launch(
 // CHECK: %[[TABLE:.*]] = llvm.mlir.addressof @cuesta_kernels
-// CHECK: llvm.call @cuLaunchKernel(
+// CHECK: llvm.call @cuLaunchKernelEx(
 // CHECK: llvm.call @cuCtxSetCurrent(
-// CHECK: llvm.call @cuLaunchKernel(
+// CHECK: llvm.call @cuLaunchKernelEx(
 module attributes {cuesta.target = "cuda:90", cuesta.device = "cuda:1"} {
   module @kernels {
     "tt.func"() ({
@@ -26,7 +26,7 @@ module attributes {cuesta.target = "cuda:90", cuesta.device = "cuda:1"} {
   func.func @graph(%a: memref<4x8xf32>, %b: memref<8x4xf32>) -> (memref<4x8xf32>, memref<4x4xf32>) {
     %e = "host.alloc"() {owner = "caller"} : () -> memref<4x8xf32>
     %m = "host.alloc"() {owner = "caller"} : () -> memref<4x4xf32>
-    "host.launch"(%a, %e) {kernel = @kernels::@exp, outputs = 1} : (memref<4x8xf32>, memref<4x8xf32>) -> ()
+    "host.launch"(%a, %e) {kernel = @kernels::@exp, outputs = 1, overlaps} : (memref<4x8xf32>, memref<4x8xf32>) -> ()
     %byte = "host.view"(%e) {offset = 0} : (memref<4x8xf32>) -> memref<i8>
     "host.check"(%byte) {message = "index out of range"} : (memref<i8>) -> ()
     "host.aten"(%a, %b, %m) {overload = "aten.mm.default", args = "[\"%0\", \"%1\"]", dtypes = ["f32", "f32", "f32"], reason = "", route = "out"} : (memref<4x8xf32>, memref<8x4xf32>, memref<4x4xf32>) -> ()
@@ -49,7 +49,7 @@ module attributes {cuesta.target = "cuda:90", cuesta.device = "cuda:0"} {
 // -----
 
 // Sizes: 2 of them, behind the buffers; g0 is how many programs they make. All is filled in for each set of sizes.
-// CHECK: module attributes {{.*}}cuesta.words = [1, 0, 2, 2, 2, "g0", 0, 0, 6, 0, "s0", "8*s0", 
+// CHECK: module attributes {{.*}}cuesta.words = [1, 0, 2, 2, 2, "g0", 0, 0, 0, 6, 0, "s0", "8*s0", 
 // CHECK: llvm.func @cuesta_launch(
 // CHECK: %[[NONE:.*]] = llvm.icmp "eq" %{{.*}}, %{{.*}} : i64
 // CHECK-NEXT: llvm.cond_br %[[NONE]], ^[[END:.*]](%{{.*}} : i32), ^
@@ -64,7 +64,7 @@ module attributes {cuesta.target = "cuda:90", cuesta.device = "cuda:0"} {
 // -----
 
 // Two versions of a kernel, of which the sizes choose one: k0 is its number, g0 how many programs it makes.
-// CHECK: module attributes {{.*}}cuesta.words = [1, "k0", 2, 1, 2, "g0", 0, 0, 6, 0, "s0", 
+// CHECK: module attributes {{.*}}cuesta.words = [1, "k0", 2, 1, 2, "g0", 0, 0, 0, 6, 0, "s0", 
 module attributes {cuesta.target = "cuda:90", cuesta.device = "cuda:0"} {
   func.func @graph(%a: memref<?xf32, {at = ["s0"]}>) -> memref<?xf32, {at = ["s0"]}> {
     %e = "host.alloc"() {owner = "caller"} : () -> memref<?xf32, {at = ["s0"]}>

@@ -1,0 +1,154 @@
+"""Puts small launches side by side that do not need one another, so that one launch can run them.
+
+    host.launch(%x, %wq, %q) {@mm}               host.launch(%x, %wq, %q) {@mm, together = 0}
+    host.launch(%q, %s) {@silu}            →     host.launch(%x, %wk, %k) {@mm_2, together = 0}
+    host.launch(%x, %wk, %k) {@mm_2}             host.launch(%q, %s) {@silu}
+
+A launch takes a GPU a microsecond or two, however little it does: its programs begin, wait for their first loads, and
+the next kernel waits until all they wrote can be seen. plan-memory takes a group as one step, and join-launches makes
+one kernel of its members, once their programs are known. Only launches of few bytes are moved: others take far longer
+than what is saved, and what they write would be in memory for longer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from cuesta._mlir import func, ir
+from cuesta.dialects import host
+from cuesta.dialects.kernel_module import kernel_modules, launch_parameters, launched_kernels
+from cuesta.dialects.named_linalg import is_generic
+from cuesta.dialects.product import tile_of
+from cuesta.passes.infra.graph_rewrite import functions
+from cuesta.passes.infra.registry import Pass, register_pass
+from cuesta.passes.plan_memory.lifetimes import byte_count
+
+#: The most bytes that a launch in a group reads and writes, and that one which is moved writes.
+_MOST, _MOST_WRITTEN = 16 << 20, 4 << 20
+#: The most by which the bytes of two launches of a group may differ: they would have other numbers of warps.
+_LIKE = 64
+#: The most launches of a group, and the most groups that one may still join: the latest.
+_MEMBERS, _OPEN = 8, 8
+_PASSED_OVER = {op.OPERATION_NAME for op in (host.View, host.Alloc)}
+
+
+@register_pass("group-launches")
+class GroupLaunches(Pass):
+    """Puts small launches that are independent of each other side by side."""
+
+    def run(self, module: ir.Module) -> None:
+        with module.context, ir.Location.unknown():
+            products = {name for name, kernel in _kernels(module) if _multiplies(kernel)}
+            for function in functions(module):
+                _group(function.regions[0].blocks[0], products)
+
+
+def _kernels(module: ir.Module) -> Iterator[tuple[str, func.FuncOp]]:
+    for nested in kernel_modules(module):
+        for kernel in functions(nested):
+            yield kernel.name.value, kernel
+
+
+def _multiplies(kernel: func.FuncOp) -> bool:
+    """Whether a kernel multiplies blocks: it has shared memory and stages of its own, and is only together with others
+    that multiply."""
+    ops = [view.operation for view in kernel.regions[0].blocks[0].operations]
+    return any(is_generic(op) and tile_of(op) is not None for op in ops)
+
+
+@dataclass
+class _Group:
+    """Launches side by side, and what is touched from the first of them to the end of what was looked at."""
+
+    members: list[ir.Operation]
+    #: The bytes of the first member, and whether it multiplies blocks.
+    bytes: int
+    multiplies: bool
+    read: set[ir.Value] = field(default_factory=set)
+    written: set[ir.Value] = field(default_factory=set)
+
+    def takes(self, touched: _Touched, size: int, multiplies: bool) -> bool:
+        """Whether a launch of so many bytes may move up to the group: nothing since uses what it writes, or makes what
+        it needs."""
+        return (
+            len(self.members) < _MEMBERS
+            and multiplies == self.multiplies
+            and size <= self.bytes * _LIKE
+            and self.bytes <= size * _LIKE
+            and not touched.written & (self.read | self.written)
+            and not touched.read & self.written
+        )
+
+
+@dataclass(frozen=True)
+class _Touched:
+    """The memory that an op reads and writes: allocations, results of calls, arguments."""
+
+    read: set[ir.Value]
+    written: set[ir.Value]
+
+    @staticmethod
+    def of(op: ir.Operation) -> _Touched:
+        operands = [host.base_of(x)[0] for x in op.operands]
+        if host.Launch.matches(op):
+            outputs = host.Launch.outputs.of(op)
+            return _Touched(set(operands[:-outputs]), set(operands[-outputs:]))
+        return _Touched(set(operands), {*operands, *op.results})  # a call may write any of them
+
+
+def _group(block: ir.Block, products: set[str]) -> None:
+    opened: list[_Group] = []
+    groups: list[_Group] = []
+    for op in [view.operation for view in block.operations]:
+        if op.name in _PASSED_OVER or op.name == func.ReturnOp.OPERATION_NAME:
+            continue
+        if not (host.Launch.matches(op) or host.Call.matches(op)):
+            opened = []  # a check may end the call, and memory may be freed
+            continue
+        touched = _Touched.of(op)
+        size = _small_bytes(op) if host.Launch.matches(op) else None
+        multiplies = host.Launch.matches(op) and host.Launch.kernel.of(op) in products
+        taking = [group for group in opened if size is not None and group.takes(touched, size, multiplies)]
+        # The group whose first launch is most alike is the likeliest to have the same number of warps.
+        chosen = min(taking, key=lambda group: abs(math.log((size or 1) / group.bytes)), default=None)
+        if chosen is not None:
+            _move_behind(op, chosen.members[-1])
+            chosen.members.append(op)
+        elif size is not None:
+            groups.append(_Group([op], size, multiplies))
+            opened = [*opened[1 - _OPEN :], groups[-1]]
+        for group in opened:
+            group.read |= touched.read
+            group.written |= touched.written
+    for number, group in enumerate(group for group in groups if len(group.members) > 1):
+        for op in group.members:
+            host.Launch.together.put(op, number)
+
+
+def _small_bytes(op: ir.Operation) -> int | None:
+    """The bytes of a launch that may be in a group: of one kernel of known sizes that touches few bytes. None for
+    others."""
+    names = launched_kernels(op)
+    if len(names) > 1 or launch_parameters(op) or host.Launch.extents.is_on(op):
+        return None
+    sizes = [size for x in op.operands if isinstance(size := byte_count(x.type), int)]
+    if len(sizes) < len(op.operands) or sum(sizes[-host.Launch.outputs.of(op) :]) > _MOST_WRITTEN:
+        return None
+    return max(sum(sizes), 1) if sum(sizes) <= _MOST else None
+
+
+def _move_behind(op: ir.Operation, member: ir.Operation) -> None:
+    """Moves a launch behind a member of a group, and the views and allocations of its operands before it."""
+    op.move_after(member)
+    pending = list(op.operands)
+    first = op
+    while pending:
+        value = pending.pop()
+        maker = value.owner
+        if isinstance(maker, ir.Block) or maker.is_before_in_block(first):
+            continue
+        maker.move_before(first)
+        first = maker
+        pending += maker.operands

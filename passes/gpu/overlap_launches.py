@@ -1,0 +1,144 @@
+"""Lets kernels begin before those in front of them have ended: NVIDIA's programmatic dependent launch.
+
+    tt.func @mm(%x, %weight, %y)                     tt.func @mm(%x, %weight, %y)
+      %0 = tt.load %x + …                              griddepcontrol.launch_dependents
+      %1 = tt.load %weight + …                  →      %1 = tt.load %weight + …
+                                                       griddepcontrol.wait
+    host.launch(…) {kernel = @first}                   %0 = tt.load %x + …
+    host.launch(%x, %weight, %y) {kernel = @mm}
+                                                     host.launch(…) {kernel = @first}
+                                                     host.launch(%x, %weight, %y) {kernel = @mm, overlaps}
+
+Between two kernels a GPU has nothing to do for a microsecond or so: the last programs of one end, the next is
+launched, its programs compute addresses and wait for their first loads. With this a kernel is in place as soon as all
+programs of the one in front have begun, loads what nobody writes during the call, such as weights, and waits there
+until the kernel in front has ended. As every kernel waits, a kernel that has ended has none before it that has not.
+
+The first launch of a program does not overlap: what runs before the call may write anything. GPUs below capability 9.0
+lack the instructions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from cuesta._mlir import arith, ir
+from cuesta.dialects import host, tt
+from cuesta.dialects.kernel_fields import WARPS
+from cuesta.dialects.kernel_module import kernel_modules
+from cuesta.dialects.top_module import target_of
+from cuesta.dialects.tt.instructions import LET_NEXT_BEGIN, WAIT, instruction
+from cuesta.dialects.types import byte_size
+from cuesta.dialects.upstream_fields import SYM_NAME
+from cuesta.passes.infra.graph_rewrite import functions
+from cuesta.passes.infra.registry import Pass, register_pass
+from cuesta.targets import Target
+
+#: The lowest capability with the instructions.
+_CAPABILITY = 90
+#: The most bytes that a thread loads early: they stay in registers.
+_MOST_EARLY = 256
+_MEMORY = {op.OPERATION_NAME for op in (tt.Load, tt.Store, tt.AtomicRMW)}
+_THREADS = 32
+
+
+@register_pass("overlap-launches")
+class OverlapLaunches(Pass):
+    """Lets kernels begin before those in front of them have ended."""
+
+    def run(self, module: ir.Module) -> None:
+        if not _has_instructions(target_of(module)):
+            return
+        with module.context, ir.Location.unknown():
+            constant: dict[str, set[int]] = {}
+            for function in functions(module):
+                _mark(function.regions[0].blocks[0], constant)
+            for nested in kernel_modules(module):
+                for view in nested.body.operations:
+                    op = view.operation
+                    if tt.Func.matches(op):
+                        _wait(op, constant.get(SYM_NAME.of(op), set()))
+
+
+def _has_instructions(target: Target) -> bool:
+    return target.kind == "cuda" and int(target.arch) >= _CAPABILITY
+
+
+def _mark(block: ir.Block, constant: dict[str, set[int]]) -> None:
+    """Marks the launches of a host function but the first. Enters for each kernel the operands that no launch or call
+    writes in any of its launches."""
+    ops = [view.operation for view in block.operations]
+    launches = [op for op in ops if host.Launch.matches(op)]
+    written = {host.base_of(x)[0] for op in ops for x in _may_write(op)}
+    for launch in launches:
+        roots = [host.base_of(x)[0] for x in launch.operands]
+        kept = {i for i, root in enumerate(roots) if isinstance(root.owner, ir.Block) and root not in written}
+        for kernel in [host.Launch.kernel.of(launch), *(host.Launch.otherwise.find(launch) or [])]:
+            constant[kernel] = constant.get(kernel, kept) & kept
+    for launch in launches[1:]:
+        host.Launch.overlaps.mark(launch)
+
+
+def _may_write(op: ir.Operation) -> Iterable[ir.Value]:
+    """The operands that an op of a host function may write: those of a call, any of them."""
+    operands = list(op.operands)
+    return operands[-host.Launch.outputs.of(op) :] if host.Launch.matches(op) else operands
+
+
+def _wait(kernel: ir.Operation, constant: set[int]) -> None:
+    """Writes a kernel's two instructions, the second behind its loads from arguments that are `constant`."""
+    block = kernel.regions[0].blocks[0]
+    ops = [view.operation for view in block.operations]
+    early = _early(ops, constant, WARPS.of(kernel) * _THREADS)
+    with ir.InsertionPoint.at_block_begin(block):
+        first = instruction(LET_NEXT_BEGIN)
+        wait = instruction(WAIT)
+    assert first.is_before_in_block(wait)
+    for op in ops:
+        if op in early:
+            op.move_before(wait)
+
+
+def _early(ops: list[ir.Operation], constant: set[int], threads: int) -> set[ir.Operation]:
+    """The loads that need no other kernel's results, and what computes their addresses; in order, as many as fit."""
+    early: set[ir.Operation] = set()
+    left = _MOST_EARLY * threads
+    for op in ops:
+        if not tt.Load.matches(op) or _argument(op.operands[0]) not in constant:
+            continue
+        size = _bytes(op.result)
+        sources = {source for x in op.operands for source in _sources(x)}
+        if size > left or any(source.name in _MEMORY or len(source.regions) for source in sources - early):
+            continue
+        left -= size
+        early |= {op, *sources}
+    return early
+
+
+def _sources(value: ir.Value) -> Iterator[ir.Operation]:
+    """The ops of a kernel's block that a value is computed from."""
+    pending, seen = [value], set()
+    while pending:
+        x = pending.pop()
+        if isinstance(x.owner, ir.Block) or x.owner in seen:
+            continue
+        seen.add(x.owner)
+        yield x.owner
+        pending += x.owner.operands
+
+
+def _argument(pointer: ir.Value) -> int | None:
+    """The number of the argument that a pointer points into; None if that is not known."""
+    while not isinstance(pointer.owner, ir.Block):
+        if pointer.owner.name == arith.SelectOp.OPERATION_NAME or not len(pointer.owner.operands):
+            return None
+        pointer = pointer.owner.operands[0]
+    return ir.BlockArgument(pointer).arg_number
+
+
+def _bytes(block: ir.Value) -> int:
+    kind = block.type
+    count = 1
+    for size in tt.shape_of(kind):
+        count *= size
+    return count * byte_size(str(tt.element_of(kind)))

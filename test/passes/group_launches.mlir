@@ -1,0 +1,63 @@
+// RUN: cuesta-opt --pass-pipeline='builtin.module(group-launches)' --split-input-file %s | filecheck %s
+
+// The second product moves up to the first, as it needs nothing of what is between them; its views and its memory do so
+// as well. What reads the first product stays behind it, and is alone.
+// CHECK-LABEL: func.func @graph
+// CHECK: "host.launch"(%arg0, %arg1, %{{.*}}) {kernel = @kernels::@mm, outputs = 1 : i64, together = 0 : i64}
+// CHECK-NEXT: "host.alloc"
+// CHECK-NEXT: "host.view"
+// CHECK-NEXT: "host.launch"(%arg0, %arg2, %{{.*}}) {kernel = @kernels::@mm, outputs = 1 : i64, together = 0 : i64}
+// CHECK: "host.launch"({{.*}}) {kernel = @kernels::@silu, outputs = 1 : i64} :
+func.func @graph(%x: memref<64xf32>, %a: memref<64x64xf32>, %b: memref<64x64xf32>) -> (memref<64xf32>, memref<64xf32>) {
+  %0 = "host.alloc"() {owner = "plan"} : () -> memref<64xf32>
+  "host.launch"(%x, %a, %0) {kernel = @kernels::@mm, outputs = 1} : (memref<64xf32>, memref<64x64xf32>, memref<64xf32>) -> ()
+  %1 = "host.alloc"() {owner = "plan"} : () -> memref<64xf32>
+  "host.launch"(%0, %1) {kernel = @kernels::@silu, outputs = 1} : (memref<64xf32>, memref<64xf32>) -> ()
+  %2 = "host.alloc"() {owner = "plan"} : () -> memref<64xf32>
+  %3 = "host.view"(%2) {offset = 0} : (memref<64xf32>) -> memref<64xf32>
+  "host.launch"(%x, %b, %3) {kernel = @kernels::@mm, outputs = 1} : (memref<64xf32>, memref<64x64xf32>, memref<64xf32>) -> ()
+  return %1, %2 : memref<64xf32>, memref<64xf32>
+}
+
+// -----
+
+// One that writes what is read in between stays, and so does one that reads what a call may have written; where memory
+// is freed or a check may end the call, groups end. Large launches and those far larger than the first are alone.
+// CHECK-LABEL: func.func @apart
+// CHECK-NOT: together
+func.func @apart(%x: memref<64xf32>, %y: memref<64xf32>, %z: memref<1xi8>, %large: memref<4194304xf32>, %wide: memref<65536xf32>) {
+  "host.launch"(%x, %y) {kernel = @kernels::@exp, outputs = 1} : (memref<64xf32>, memref<64xf32>) -> ()
+  "host.launch"(%y, %x) {kernel = @kernels::@exp, outputs = 1} : (memref<64xf32>, memref<64xf32>) -> ()
+  %0 = "host.aten"(%y) {overload = "aten.relu.default", route = "shim", reason = "", args = "[0]", dtypes = ["f32", "f32"]} : (memref<64xf32>) -> memref<64xf32>
+  "host.launch"(%y, %x) {kernel = @kernels::@exp, outputs = 1} : (memref<64xf32>, memref<64xf32>) -> ()
+  "host.check"(%z) {message = "no"} : (memref<1xi8>) -> ()
+  "host.launch"(%0, %y) {kernel = @kernels::@exp, outputs = 1} : (memref<64xf32>, memref<64xf32>) -> ()
+  "host.launch"(%large, %x) {kernel = @kernels::@sum, outputs = 1} : (memref<4194304xf32>, memref<64xf32>) -> ()
+  "host.launch"(%wide, %wide) {kernel = @kernels::@exp_2, outputs = 1} : (memref<65536xf32>, memref<65536xf32>) -> ()
+  return
+}
+
+// -----
+
+// Kernels that multiply blocks, launches whose sizes depend on the call, and those of several versions are alone.
+// CHECK-LABEL: func.func @kinds
+// CHECK-NOT: together
+module {
+  module @kernels {
+    func.func @product(%a: tensor<64x64xf32>, %c: tensor<64x64xf32>) -> tensor<64x64xf32> {
+      %0 = linalg.generic {indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (k, n)>, affine_map<(m, n, k) -> (m, n)>], iterator_types = ["parallel", "parallel", "reduction"], cuesta.product = [0, 1, 2], cuesta.product_tile = "64x64x32/4/3"} ins(%a, %a : tensor<64x64xf32>, tensor<64x64xf32>) outs(%c : tensor<64x64xf32>) {
+      ^bb0(%x: f32, %y: f32, %z: f32):
+        %p = arith.mulf %x, %y : f32
+        %s = arith.addf %z, %p : f32
+        linalg.yield %s : f32
+      } -> tensor<64x64xf32>
+      return %0 : tensor<64x64xf32>
+    }
+  }
+  func.func @kinds(%a: memref<64x64xf32>, %b: memref<64x64xf32>, %c: memref<64x64xf32>, %d: memref<64x64xf32>) {
+    "host.launch"(%a, %b) {kernel = @kernels::@product, outputs = 1} : (memref<64x64xf32>, memref<64x64xf32>) -> ()
+    "host.launch"(%a, %c) {kernel = @kernels::@exp, outputs = 1, parameters = ["s0"]} : (memref<64x64xf32>, memref<64x64xf32>) -> ()
+    "host.launch"(%a, %d) {kernel = @kernels::@exp, outputs = 1, otherwise = [@kernels::@any], unless = [["s0"]]} : (memref<64x64xf32>, memref<64x64xf32>) -> ()
+    return
+  }
+}

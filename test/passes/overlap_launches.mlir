@@ -1,0 +1,77 @@
+// RUN: cuesta-opt --pass-pipeline='builtin.module(overlap-launches)' --split-input-file %s | filecheck %s
+
+// The weight, which no launch writes, is read before the kernel waits; x, which the first launch writes, after it. The
+// first launch does not overlap.
+// CHECK-LABEL: module @kernels
+// CHECK: "tt.elementwise_inline_asm"() {asm_string = "griddepcontrol.launch_dependents; // $0"
+// CHECK: %[[P:.*]] = "tt.addptr"(%arg1
+// CHECK: "tt.load"(%[[P]])
+// CHECK: "tt.elementwise_inline_asm"() {asm_string = "griddepcontrol.wait; // $0"
+// CHECK: "tt.load"(%arg0)
+// CHECK: "tt.store"(%arg2
+// CHECK-LABEL: func.func @graph
+// CHECK: "host.launch"(%arg0, %arg0) {kernel = @kernels::@exp, outputs = 1 : i64} :
+// CHECK: "host.launch"(%arg0, %arg1, %arg2) {kernel = @kernels::@mm, outputs = 1 : i64, overlaps} :
+module attributes {cuesta.target = "cuda:90"} {
+  module @kernels {
+    "tt.func"() ({
+    ^bb0(%x: !tt.ptr<f32>, %w: !tt.ptr<f32>, %y: !tt.ptr<f32>):
+      %0 = "tt.load"(%x) {boundaryCheck = array<i32>, cache = 1 : i32, evict = 1 : i32, isVolatile = false, operandSegmentSizes = array<i32: 1, 0, 0>} : (!tt.ptr<f32>) -> f32
+      %1 = "tt.get_program_id"() {axis = 0 : i32} : () -> i32
+      %2 = "tt.addptr"(%w, %1) : (!tt.ptr<f32>, i32) -> !tt.ptr<f32>
+      %3 = "tt.load"(%2) {boundaryCheck = array<i32>, cache = 1 : i32, evict = 1 : i32, isVolatile = false, operandSegmentSizes = array<i32: 1, 0, 0>} : (!tt.ptr<f32>) -> f32
+      %4 = arith.mulf %0, %3 : f32
+      "tt.store"(%y, %4) {boundaryCheck = array<i32>, cache = 1 : i32, evict = 1 : i32} : (!tt.ptr<f32>, f32) -> ()
+      "tt.return"() : () -> ()
+    }) {arg_attrs = [{}, {}, {}], cuesta.grid = [64, 1, 1], cuesta.stages = 3 : i64, cuesta.warps = 1 : i64, function_type = (!tt.ptr<f32>, !tt.ptr<f32>, !tt.ptr<f32>) -> (), noinline = false, sym_name = "mm", sym_visibility = "public"} : () -> ()
+  }
+  func.func @graph(%x: memref<64xf32>, %w: memref<64xf32>, %y: memref<64xf32>) {
+    "host.launch"(%x, %x) {kernel = @kernels::@exp, outputs = 1} : (memref<64xf32>, memref<64xf32>) -> ()
+    "host.launch"(%x, %w, %y) {kernel = @kernels::@mm, outputs = 1} : (memref<64xf32>, memref<64xf32>, memref<64xf32>) -> ()
+    return
+  }
+}
+
+// -----
+
+// What a call may write is not read early, nor at positions that another kernel wrote.
+// CHECK-LABEL: module attributes {cuesta.target = "cuda:100"}
+// CHECK: griddepcontrol.wait
+// CHECK-COUNT-2: "tt.load"
+module attributes {cuesta.target = "cuda:100"} {
+  module @kernels {
+    "tt.func"() ({
+    ^bb0(%at: !tt.ptr<i32>, %table: !tt.ptr<f32>, %y: !tt.ptr<f32>):
+      %0 = "tt.load"(%at) {boundaryCheck = array<i32>, cache = 1 : i32, evict = 1 : i32, isVolatile = false, operandSegmentSizes = array<i32: 1, 0, 0>} : (!tt.ptr<i32>) -> i32
+      %1 = "tt.addptr"(%table, %0) : (!tt.ptr<f32>, i32) -> !tt.ptr<f32>
+      %2 = "tt.load"(%1) {boundaryCheck = array<i32>, cache = 1 : i32, evict = 1 : i32, isVolatile = false, operandSegmentSizes = array<i32: 1, 0, 0>} : (!tt.ptr<f32>) -> f32
+      "tt.store"(%y, %2) {boundaryCheck = array<i32>, cache = 1 : i32, evict = 1 : i32} : (!tt.ptr<f32>, f32) -> ()
+      "tt.return"() : () -> ()
+    }) {arg_attrs = [{}, {}, {}], cuesta.grid = [64, 1, 1], cuesta.stages = 3 : i64, cuesta.warps = 1 : i64, function_type = (!tt.ptr<i32>, !tt.ptr<f32>, !tt.ptr<f32>) -> (), noinline = false, sym_name = "gather", sym_visibility = "public"} : () -> ()
+  }
+  func.func @graph(%at: memref<1xi32>, %table: memref<64xf32>, %y: memref<64xf32>) {
+    %0 = "host.aten"(%at) {overload = "aten.relu_.default", route = "shim", reason = "", args = "[0]", dtypes = ["i32", "i32"]} : (memref<1xi32>) -> memref<1xi32>
+    "host.launch"(%at, %table, %y) {kernel = @kernels::@gather, outputs = 1} : (memref<1xi32>, memref<64xf32>, memref<64xf32>) -> ()
+    return
+  }
+}
+
+// -----
+
+// An older GPU lacks the instructions.
+// CHECK-LABEL: module attributes {cuesta.target = "cuda:80"}
+// CHECK-NOT: griddepcontrol
+// CHECK-NOT: overlaps
+module attributes {cuesta.target = "cuda:80"} {
+  module @kernels {
+    "tt.func"() ({
+    ^bb0(%x: !tt.ptr<f32>):
+      "tt.return"() : () -> ()
+    }) {arg_attrs = [{}], cuesta.grid = [64, 1, 1], cuesta.stages = 3 : i64, cuesta.warps = 1 : i64, function_type = (!tt.ptr<f32>) -> (), noinline = false, sym_name = "nothing", sym_visibility = "public"} : () -> ()
+  }
+  func.func @graph(%x: memref<64xf32>) {
+    "host.launch"(%x) {kernel = @kernels::@nothing, outputs = 1} : (memref<64xf32>) -> ()
+    "host.launch"(%x) {kernel = @kernels::@nothing, outputs = 1} : (memref<64xf32>) -> ()
+    return
+  }
+}
