@@ -22,7 +22,7 @@ from cuesta.errors import Unsupported
 log = logging.getLogger("cuesta")
 
 #: First and last version of torch that `make test-matrix` has run with.
-OLDEST, NEWEST = (2, 11), (2, 14)
+OLDEST, NEWEST = (2, 11), (2, 15)
 
 #: What Python raises where a name has gone, or takes other arguments.
 LOST_NAME = (AttributeError, ImportError, TypeError)
@@ -40,7 +40,7 @@ def is_untested() -> bool:
 
 
 def tested() -> str:
-    """The range of versions, as messages have it: "2.11 to 2.14"."""
+    """The range of versions, as messages have it: "2.11 to 2.15"."""
     return f"{OLDEST[0]}.{OLDEST[1]} to {NEWEST[0]}.{NEWEST[1]}"
 
 

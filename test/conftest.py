@@ -132,6 +132,7 @@ def switches() -> dict[str, Any]:
         "gradients": torch.is_grad_enabled(),
         "deterministic algorithms": torch.are_deterministic_algorithms_enabled(),
         "precision of products": torch.get_float32_matmul_precision(),
+        "precision of products on a GPU": torch.backends.cuda.matmul.fp32_precision,
         "that torch.backends' flags may be set": not torch.backends.flags_frozen(),
         "torch._dynamo.config": torch._dynamo.config.get_config_copy(),  # type: ignore[attr-defined]
         "torch._functorch.config": torch._functorch.config.get_config_copy(),  # type: ignore[attr-defined]

@@ -14,6 +14,7 @@ from typing import Any
 from unittest import mock
 
 from torch._inductor import codecache
+from torch._inductor import config as settings
 
 # The base of what AOTAutograd's cache keeps and loads. Without it, a warm process runs AOTAutograd again.
 from torch._inductor.output_code import OutputCode as OutputCode
@@ -44,6 +45,7 @@ def keys_without_inductors(torch_key: Callable[[], bytes]) -> Iterator[None]:
     with (
         mock.patch.multiple(codecache, **present),
         _without_generator(),
+        _without_choices(),
         mock.patch.object(codecache.CacheBase, "get_system", staticmethod(lambda: {"hash": "in cuesta's tag"})),
     ):
         yield
@@ -68,6 +70,23 @@ def missing_compiler() -> Exception | None:
     except (exc.InvalidCxxCompiler, RuntimeError) as error:
         return error
     return None
+
+
+@contextlib.contextmanager
+def _without_choices() -> Iterator[None]:
+    """A context in which the setting that names a class for Inductor's choices is no part of a key: since 2.15, torch
+    loads Inductor's scheduler and templates to ask that class for its key."""
+    name = "_cache_config_serializer"
+    values = vars(settings)  # the module itself lets nobody set what is no setting
+    if name not in values:
+        yield
+        return
+    torchs = values[name]
+    values[name] = lambda config: config.update(inductor_choices_class=None)
+    try:
+        yield
+    finally:
+        values[name] = torchs
 
 
 @contextlib.contextmanager

@@ -49,6 +49,8 @@ def unwrap_waits(gm: GraphModule) -> None:
     only once."""
     wrapped = [n for n in gm.graph.nodes if getattr(n.target, "__name__", "") == "control_deps"]
     for node in wrapped:
+        node.update_arg(0, ())  # what is to be computed before; since torch 2.15 other control_deps are among it
+    for node in wrapped:
         _, graph, *handed = node.args
         (wait,) = (n for n in getattr(gm, graph.target).graph.nodes if n.op == "call_function")
         with gm.graph.inserting_before(node):

@@ -44,9 +44,10 @@ def settings() -> str:
 def without_tf32() -> Iterator[None]:
     """A context in which no library computes f32 in TF32, which is a thousand times coarser: for reference results."""
     conv, products = torch.backends.cudnn, torch.backends.cuda.matmul
-    allowed = conv.allow_tf32, products.allow_tf32
+    allowed, precision = (conv.allow_tf32, products.allow_tf32), products.fp32_precision
     conv.allow_tf32 = products.allow_tf32 = False
     try:
         yield
     finally:
         conv.allow_tf32, products.allow_tf32 = allowed
+        products.fp32_precision = precision  # was "none", perhaps, and is "ieee" now: Dynamo guards it since 2.15

@@ -64,6 +64,24 @@ def test_every_command_and_option_is_there(site: Path) -> None:
     assert all(f"<code>{name}</code>" in options for name in list_options())
 
 
+def test_lists_are_lists(site: Path) -> None:
+    """The site's Markdown wants a blank line before a list, where GitHub's does without."""
+    for page in site.rglob("*.html"):
+        for paragraph in re.findall(r"<p>(.*?)</p>", page.read_text(), re.DOTALL):
+            assert "\n- " not in paragraph, f"{page.name} wants a blank line before the list in {paragraph}"
+
+
+def test_lists_within_lists_are_indented_by_four() -> None:
+    """With less, the site shows their entries as entries of the list around them."""
+    for page in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")):
+        assert not re.findall(r"^ {1,3}[-*] .*", page.read_text(), re.MULTILINE), page
+
+
+def test_status_and_date_of_a_decision_are_two_lines(site: Path) -> None:
+    for page in (site / "decisions").glob("0*.html"):
+        assert re.search(r"<p>Status: .*<br />\nDate: [\d-]+</p>", page.read_text()), page.name
+
+
 def test_nothing_is_fetched_from_elsewhere(site: Path) -> None:
     """The site works offline."""
     for page in site.rglob("*.html"):

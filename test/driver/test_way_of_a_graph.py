@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import cuesta
+from cuesta import torch_versions
 from cuesta.passes.infra.pipeline import Pipeline
 
 ROOT = Path(cuesta.__file__).resolve().parent.parent
@@ -29,6 +30,7 @@ def _ours() -> list[str]:
     return names[::-1]
 
 
+@pytest.mark.skipif(torch_versions.is_untested(), reason="with a newer torch there is one hop more: newer_torch.py")
 def test_six_hops(monkeypatch: pytest.MonkeyPatch) -> None:
     found: list[list[str]] = []
     run = Pipeline.run

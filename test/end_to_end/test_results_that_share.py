@@ -214,8 +214,8 @@ def test_views_of_a_written_argument_of_open_sizes(limited: bool, offset: int, b
 
     options = {"memory_limit": 1 << 20} if limited else {}
     compiled = torch.compile(f, backend=backend, options=options)
-    for rows in (8, 6):
-        given = torch.arange(70.0)[offset : offset + 8 * rows].view(rows, 8)
+    for rows in (9, 6):  # torch 2.15 fixes the size of a square argument whose transpose is returned
+        given = torch.arange(80.0)[offset : offset + 8 * rows].view(rows, 8)
         wanted = given.clone()
         torch._dynamo.mark_dynamic(given, 0)
         expected, actual = f(wanted), compiled(given)

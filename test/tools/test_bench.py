@@ -15,6 +15,7 @@ import torch
 from torch.profiler import record_function
 
 import cuesta
+from cuesta.distributions import version_of
 from cuesta.tools import cuesta_bench
 from cuesta.tools.bench import command, growth
 from cuesta.tools.bench.contenders import Contender
@@ -199,7 +200,7 @@ def test_a_whole_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert cuesta_bench.main([*arguments, "--json", str(report), "--plot", str(picture)]) == 0
     assert "call_overhead_8x8" in capsys.readouterr().out
     content = json.loads(report.read_text())
-    assert content["machine"]["packages"]["torch"] == torch.__version__
+    assert content["machine"]["packages"]["torch"] == version_of("torch")
     result = content["times"]["call_overhead_8x8"]
     assert {name: len(times) for name, times in result["times"].items()} == {"eager": 2, "aot_eager": 2}
     assert result["errors"]["aot_eager"] == 0

@@ -36,7 +36,9 @@ def on_files(files: Files, config: MkDocsConfig) -> None:
 
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     """Turns each link to a file outside of docs/ into a link to that file's page on the site, and lists the decisions
-    on their overview."""
+    on their overview. A decision's status and date are lines of their own."""
+    if page.file.src_uri.startswith("decisions/0"):
+        markdown = markdown.replace("\nDate: ", "  \nDate: ", 1)
     if page.file.src_uri == _DECISIONS:
         markdown += "\n## All of them\n\n" + "".join(f"- [{title}]({name})\n" for name, title in decisions().items())
     folder = posixpath.dirname(page.file.src_uri)

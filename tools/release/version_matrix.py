@@ -34,8 +34,9 @@ FOLDER = ROOT / ".matrix"
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 TORCHES = ("2.11", "2.12", "2.13", "newest")
 
-#: What depends on the versions of Python and torch: what users call, torch's contract with a backend, whole models,
-#: what is kept on the disk, calls of programs. Passes and lowerings see MLIR alone, whose version is pinned.
+#: What depends on the versions of Python and torch: what users call, torch's contract with a backend, the graphs that
+#: torch hands over, whole models, other libraries, what is kept on the disk, calls of programs. Passes and lowerings
+#: see MLIR alone, whose version is pinned.
 TESTS = (
     "test/driver",
     "test/end_to_end/contract",
@@ -43,7 +44,10 @@ TESTS = (
     "test/end_to_end/test_dynamic.py",
     "test/end_to_end/test_models.py",
     "test/end_to_end/test_mutations.py",
+    "test/end_to_end/test_results_that_share.py",
+    "test/examples",
     "test/export",
+    "test/frontend",
     "test/runtime",
     "test/test_cache.py",
     "test/test_cache_artifacts.py",

@@ -45,12 +45,16 @@ def test_deterministic_algorithms(deterministic: None, backend: str) -> None:
 def test_float32_matmul_precision(precision: str, backend: str) -> None:
     compiled, x = torch.compile(lambda x: x @ x + 1, backend=backend), torch.randn(64, 64)
     before = torch.get_float32_matmul_precision()
+    backends = (torch.backends.cuda.matmul, torch.backends.mkldnn.matmul)  # theirs are set with it
+    theirs = [one.fp32_precision for one in backends]
     try:
         compiled(x)
         torch.set_float32_matmul_precision(precision)
         assert_close(compiled(x), x @ x + 1, rtol=0, atol=1e-4)
     finally:
         torch.set_float32_matmul_precision(before)
+        for one, value in zip(backends, theirs, strict=True):
+            one.fp32_precision = value
 
 
 def test_switches_of_backends(backend: str) -> None:

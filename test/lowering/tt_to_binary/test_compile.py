@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from pathlib import Path
 
@@ -49,7 +50,9 @@ def test_every_sample_compiles_for(target: str) -> None:
         assert binary.warps == 4
         assert binary.registers is not None and 0 < binary.registers < 256
         assert binary.spills == 0
-        assert (f".target sm_{arch}" if kind == "cuda" else f"amdgcn-amd-amdhsa--{arch}") in (binary.assembly or "")
+        # Triton 3.9 writes "unknown" for the part of AMD's triple that earlier ones leave empty.
+        told = rf"\.target sm_{arch}" if kind == "cuda" else rf"-amd-amdhsa-(unknown)?-{arch}"
+        assert re.search(told, binary.assembly or "")
     assert binaries["pointwise"].shared == 0
     assert binaries["softmax_row"].shared > 0  # its warps combine their sums there
     assert binaries["dot"].shared >= 16384  # two stages of two 64x32 tiles of f16, at least
