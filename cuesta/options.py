@@ -178,10 +178,10 @@ class Options:
         "auto",
         "What computes attention of f32 and bf16 without dropout on a CPU, and of fewer than 8 queries in f16 too: a "
         "`kernel` of cuesta's, or the `library`. `auto`, with AVX-512: a kernel for fewer than 8 queries, as when text "
-        "is made token by token, and for more in f32 if one was measured to be faster on this machine (see below). On "
-        "a GPU, flex_attention and other products around a softmax: `auto` makes one kernel of them, and one of each "
-        "gradient, and two of attention of few queries, whose keys are split among programs, in bf16 and f16 on CUDA, "
-        "`kernel` of f32 too, and on every GPU.",
+        "is made token by token, for more in bf16 where the machine has no AMX, and in f32 if one was measured to be "
+        "faster on this machine (see below). On a GPU, flex_attention and other products around a softmax: `auto` "
+        "makes one kernel of them, one of each gradient, and two of attention of few queries, whose keys are split "
+        "among programs, in bf16 and f16 on CUDA, `kernel` of f32 too, and on every GPU.",
         choices=("auto", "library", "kernel"),
         affects_code=True,
     )

@@ -13,17 +13,18 @@ than what is saved, and what they write would be in memory for longer.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from cuesta._mlir import func, ir
 from cuesta.dialects import host
 from cuesta.dialects.kernel_module import kernel_modules, launch_parameters, launched_kernels
 from cuesta.dialects.named_linalg import is_generic
-from cuesta.dialects.product import tile_of
+from cuesta.dialects.product import FACTOR, tile_of
 from cuesta.passes.infra.graph_rewrite import functions
 from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.passes.plan_memory.lifetimes import byte_count
+from cuesta.policy.few_rows import FEW_ROWS
 
 #: The most bytes that a launch in a group reads and writes, and that one which is moved writes.
 _MOST, _MOST_WRITTEN = 16 << 20, 4 << 20
@@ -40,9 +41,9 @@ class GroupLaunches(Pass):
 
     def run(self, module: ir.Module) -> None:
         with module.context, ir.Location.unknown():
-            products = {name for name, kernel in _kernels(module) if _multiplies(kernel)}
+            heights = {name: _height(kernel) for name, kernel in _kernels(module)}
             for function in functions(module):
-                _group(function.regions[0].blocks[0], products)
+                _group(function.regions[0].blocks[0], heights)
 
 
 def _kernels(module: ir.Module) -> Iterator[tuple[str, func.FuncOp]]:
@@ -51,11 +52,14 @@ def _kernels(module: ir.Module) -> Iterator[tuple[str, func.FuncOp]]:
             yield kernel.name.value, kernel
 
 
-def _multiplies(kernel: func.FuncOp) -> bool:
-    """Whether a kernel multiplies blocks: it has shared memory and stages of its own, and is only together with others
-    that multiply."""
+def _height(kernel: func.FuncOp) -> float:
+    """The rows of the blocks that a kernel multiplies: 0 for one that multiplies none, and more than any for one whose
+    product has a factor that it computes."""
     ops = [view.operation for view in kernel.regions[0].blocks[0].operations]
-    return any(is_generic(op) and tile_of(op) is not None for op in ops)
+    products = [op for op in ops if is_generic(op) and tile_of(op) is not None]
+    if any(FACTOR.is_on(op) for op in products):
+        return math.inf
+    return max((tile.m for op in products if (tile := tile_of(op)) is not None), default=0)
 
 
 @dataclass
@@ -98,7 +102,7 @@ class _Touched:
         return _Touched(set(operands), {*operands, *op.results})  # a call may write any of them
 
 
-def _group(block: ir.Block, products: set[str]) -> None:
+def _group(block: ir.Block, heights: Mapping[str, float]) -> None:
     opened: list[_Group] = []
     groups: list[_Group] = []
     for op in [view.operation for view in block.operations]:
@@ -108,8 +112,9 @@ def _group(block: ir.Block, products: set[str]) -> None:
             opened = []  # a check may end the call, and memory may be freed
             continue
         touched = _Touched.of(op)
-        size = _small_bytes(op) if host.Launch.matches(op) else None
-        multiplies = host.Launch.matches(op) and host.Launch.kernel.of(op) in products
+        height = heights.get(host.Launch.kernel.of(op), 0) if host.Launch.matches(op) else math.inf
+        size = _small_bytes(op) if height <= FEW_ROWS else None
+        multiplies = height > 0
         taking = [group for group in opened if size is not None and group.takes(touched, size, multiplies)]
         # The group whose first launch is most alike is the likeliest to have the same number of warps.
         chosen = min(taking, key=lambda group: abs(math.log((size or 1) / group.bytes)), default=None)

@@ -20,6 +20,7 @@ from cuesta.passes.infra.graph_rewrite import functions
 from cuesta.passes.libraries.products.panels import has_wide_vectors
 from cuesta.passes.libraries.widened_attention import widened
 from cuesta.policy.product_kinds import ATTENTION, ATTENTION_BACKWARD, KERNEL
+from cuesta.runtime.machine import instructions
 from cuesta.sizes import Size, hint
 from cuesta.targets import Target
 
@@ -65,11 +66,12 @@ def mark_attention(module: ir.Module, option: str, target: Target) -> None:
                 if option == "kernel" or (has_wide_vectors() and _has_many_keys(op)):
                     AnyAttention.tile.put(op, str(_block_of(op)))
                 continue
-            if option == "kernel" and refusal(op, _WIDENED) is None:
+            widens = option == "kernel" or _is_slow_in_the_library(op)
+            if widens and refusal(op, _WIDENED) is None:
                 op = widened(op)
             if (refused := refusal(op)) is not None:
                 AnyAttention.reason.put(op, f"attention of {refused} runs in the library")
-            elif option == "kernel" or _is_faster(op, measured):
+            elif widens or _is_faster(op, measured):
                 AnyAttention.tile.put(op, str(tile_of(op)))
 
 
@@ -82,6 +84,14 @@ def refusal(op: ir.Operation, floats: frozenset[str] = _OWN) -> str | None:
     if any(isinstance(n, Size) for shape in (q, k, v) for n in (shape[1], shape[3])):
         return "heads whose number or size depends on the call"
     return "no elements" if any(0 in shape_of(x) for x in op.operands) else None
+
+
+def _is_slow_in_the_library(op: ir.Operation) -> bool:
+    """Whether an op is attention of bf16 whose blocks ATen's kernel copies as f32: on a machine with AVX-512, but no
+    instructions for products of bf16 matrices."""
+    q = op.operands[_FIRST[op.name]]
+    enough = hint(shape_of(q)[2]) >= _FEWEST_QUERIES
+    return spelling_of(q) == "bf16" and enough and has_wide_vectors() and "amx_bf16" not in instructions()
 
 
 def _are_few(op: ir.Operation) -> bool:

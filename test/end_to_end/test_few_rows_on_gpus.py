@@ -1,5 +1,5 @@
-"""A few rows, as in a decoding step of several texts, on a GPU: products by large weights are kernels of ours, with what
-follows them. The interpreter of tt runs them beside eager."""
+"""A few rows, as in a decoding step of several texts, on a GPU: products by large weights are kernels of ours, with
+what follows them. The interpreter of tt runs them beside eager."""
 
 from __future__ import annotations
 
