@@ -19,6 +19,7 @@ from cuesta.frontend.fx_passes.fx_pipeline import FxPass, FxStage, TrainingStep
 from cuesta.frontend.fx_passes.gathered_gradients import gather_gradients
 from cuesta.frontend.fx_passes.old_values import keep_old_values
 from cuesta.frontend.fx_passes.recomputed_values import read_undetached, save_compared
+from cuesta.frontend.fx_passes.row_normalisers import save_normalisers
 from cuesta.frontend.fx_passes.saved_concatenations import save_once
 from cuesta.frontend.fx_passes.saved_layouts import save_channels_last
 from cuesta.frontend.fx_passes.saved_views import save_views_once
@@ -62,6 +63,8 @@ JOINT: FxStage[GraphModule] = FxStage(
         FxPass("hold-positions", lambda gm, _: hold_positions(gm)),
         FxPass("save-compared", lambda gm, _: save_compared(gm.graph)),
         FxPass("read-undetached", lambda gm, _: read_undetached(gm.graph)),
+        # After it: gradients read the result itself, not what was detached.
+        FxPass("save-normalisers", lambda gm, _: save_normalisers(gm), _in_any_order),
     ),
 )
 

@@ -1,0 +1,61 @@
+"""A loss's gradients compute the logarithms of probabilities anew, from narrow logits and two numbers of each row."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+import cuesta
+
+ROWS, CLASSES = 24, 2048
+
+
+def loss(logits: Tensor, targets: Tensor) -> Tensor:
+    return torch.nn.functional.cross_entropy(logits.float(), targets, ignore_index=3)
+
+
+def inputs(dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    torch.manual_seed(0)
+    return (50 * torch.randn(ROWS, CLASSES)).to(dtype), torch.randint(8, (ROWS,))
+
+
+@pytest.mark.parametrize("target", ["cpu", "tt"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_gradients(dtype: torch.dtype, target: str) -> None:
+    logits, targets = inputs(dtype)
+
+    def gradient(function: object, x: Tensor) -> Tensor:
+        assert callable(function)
+        given = x.clone().requires_grad_()
+        (found,) = torch.autograd.grad(function(given * 2, targets), [given])
+        return found
+
+    options = {} if target == "cpu" else {"target": target}
+    actual = gradient(torch.compile(loss, backend="cuesta", options=options, dynamic=False), logits)
+    exact = gradient(lambda x, y: torch.nn.functional.cross_entropy(x, y, ignore_index=3), logits.double())
+    eager = gradient(loss, logits)
+    assert (actual - exact).norm() <= 2 * (eager - exact).norm()
+
+
+def test_narrow_logits_are_saved() -> None:
+    weight = torch.randn(CLASSES, 64, requires_grad=True)
+
+    def step(x: Tensor, targets: Tensor) -> Tensor:
+        return loss(x.bfloat16() @ weight.bfloat16().t(), targets)
+
+    _, targets = inputs(torch.bfloat16)
+    torch.compile(step, backend="cuesta", dynamic=False)(torch.randn(ROWS, 64), targets).backward()
+    forward, _ = cuesta.report().graphs[-2:]
+    assert forward.name == "forward"
+    # Logits in two bytes; what is left is small. Logarithms of probabilities took four bytes each.
+    assert forward.kept_bytes < 3 * ROWS * CLASSES
+
+
+def test_a_row_of_infinities_is_nan_as_in_eager() -> None:
+    logits = torch.zeros(2, 16)
+    logits[1] = -torch.inf
+    logits.requires_grad_()
+    targets = torch.tensor([0, 1])
+    actual = torch.compile(loss, backend="cuesta")(logits, targets)
+    assert actual.isnan() and loss(logits, targets).isnan()
