@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from cuesta._mlir import ir
 from cuesta.dialects import host
-from cuesta.dialects.kernel_module import launch_parameters
+from cuesta.dialects.kernel_module import launch_parameters, launched_kernels
 from cuesta.passes.infra.graph_rewrite import functions
 from cuesta.runtime.offsets import ALIGNMENT
 from cuesta.sizes import Number, hint, symbols
@@ -40,6 +40,12 @@ def launches_of(module: ir.Module) -> dict[str, list[Launch]]:
                 launch = Launch([host.base_of(v)[1] for v in op.operands], parameters, op)
                 found.setdefault(host.Launch.kernel.of(op), []).append(launch)
     return found
+
+
+def launched_names(module: ir.Module) -> set[str]:
+    """The names of the kernels that are launched, all versions of them."""
+    ops = (view.operation for graph in functions(module) for view in graph.regions[0].blocks[0].operations)
+    return {name for op in ops if host.Launch.matches(op) for name in launched_kernels(op)}
 
 
 def largest(launches: Sequence[Launch], sizes: Sequence[Number]) -> list[int]:

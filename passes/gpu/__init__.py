@@ -1,5 +1,6 @@
-"""Chooses the blocks of GPU kernels: the part of a kernel's loops that one program computes.
+"""Decides what of GPU kernels one program computes, and how they are launched.
 
-The input is kernels of linalg. The output is the same kernels, with block sizes as attributes, which linalg_to_tt
-reads.
+The blocks: the input is kernels of linalg, the output the same kernels with block sizes as attributes, which
+linalg_to_tt reads. The launches: rows are computed in their readers' kernels, and small launches are put side by side,
+before memory is planned; what was put side by side becomes one kernel, and kernels overlap, once they are Triton IR.
 """

@@ -23,6 +23,7 @@ from cuesta.dialects import host, tt, walk
 from cuesta.dialects.kernel_fields import GRID, STAGES, WARPS
 from cuesta.dialects.kernel_module import kernel_modules
 from cuesta.dialects.upstream_fields import FUNCTION_TYPE, SYM_NAME
+from cuesta.passes.analysis.launches import launched_names
 from cuesta.passes.infra.graph_rewrite import functions
 from cuesta.passes.infra.registry import Pass, register_pass
 
@@ -67,14 +68,7 @@ class _Members:
 
     def erase_unused(self, module: ir.Module) -> None:
         """Erases the kernels that are launched only together with others."""
-        launched = {
-            name
-            for function in functions(module)
-            for op in (view.operation for view in function.regions[0].blocks[0].operations)
-            if host.Launch.matches(op)
-            for name in [host.Launch.kernel.of(op), *(host.Launch.otherwise.find(op) or [])]
-        }
-        for name in self.replaced - launched:
+        for name in self.replaced - launched_names(module):
             self.kernels.pop(name).erase()
 
 

@@ -27,6 +27,7 @@ from cuesta.dialects.kernel_scatter import is_scatter
 from cuesta.dialects.named_linalg import is_generic
 from cuesta.dialects.product import tile_of
 from cuesta.dialects.upstream_fields import FUNCTION_TYPE
+from cuesta.passes.analysis.launches import launched_names
 from cuesta.passes.form_kernels.fusion.limits import GPU
 from cuesta.passes.gpu.block_sizes import MANY
 from cuesta.passes.infra.graph_rewrite import functions, users
@@ -53,16 +54,8 @@ class RepeatRows(Pass):
                     op = view.operation
                     if host.Launch.matches(op) and (row := _Row.of(op, kernels)) is not None:
                         row.repeat(kernels, made)
-            _erase_unused(module, kernels)
-
-
-def _erase_unused(module: ir.Module, kernels: dict[str, func.FuncOp]) -> None:
-    launched: set[str] = set()
-    for function in functions(module):
-        ops = (view.operation for view in function.regions[0].blocks[0].operations)
-        launched.update(name for op in ops if host.Launch.matches(op) for name in launched_kernels(op))
-    for name in kernels.keys() - launched:
-        kernels[name].operation.erase()
+            for name in kernels.keys() - launched_names(module):
+                kernels[name].operation.erase()
 
 
 @dataclass(frozen=True)
