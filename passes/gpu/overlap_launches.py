@@ -56,8 +56,8 @@ class OverlapLaunches(Pass):
             for nested in kernel_modules(module):
                 for view in nested.body.operations:
                     op = view.operation
-                    if tt.Func.matches(op):
-                        _wait(op, constant.get(SYM_NAME.of(op), set()))
+                    if tt.Func.matches(op) and SYM_NAME.of(op) in constant:
+                        _wait(op, constant[SYM_NAME.of(op)])
 
 
 def _has_instructions(target: Target) -> bool:
@@ -69,6 +69,8 @@ def _mark(block: ir.Block, constant: dict[str, set[int]]) -> None:
     writes in any of its launches."""
     ops = [view.operation for view in block.operations]
     launches = [op for op in ops if host.Launch.matches(op)]
+    if len(launches) == 1:
+        return  # nothing overlaps
     written = {host.base_of(x)[0] for op in ops for x in _may_write(op)}
     for launch in launches:
         roots = [host.base_of(x)[0] for x in launch.operands]

@@ -52,6 +52,25 @@ module attributes {cuesta.target = "cuda:100"} {
   func.func @graph(%at: memref<1xi32>, %table: memref<64xf32>, %y: memref<64xf32>) {
     %0 = "host.aten"(%at) {overload = "aten.relu_.default", route = "shim", reason = "", args = "[0]", dtypes = ["i32", "i32"]} : (memref<1xi32>) -> memref<1xi32>
     "host.launch"(%at, %table, %y) {kernel = @kernels::@gather, outputs = 1} : (memref<1xi32>, memref<64xf32>, memref<64xf32>) -> ()
+    "host.launch"(%at, %table, %y) {kernel = @kernels::@gather, outputs = 1} : (memref<1xi32>, memref<64xf32>, memref<64xf32>) -> ()
+    return
+  }
+}
+
+// -----
+
+// A kernel that is launched alone has nothing to wait for.
+// CHECK-LABEL: module attributes {cuesta.target = "cuda:90"}
+// CHECK-NOT: griddepcontrol
+module attributes {cuesta.target = "cuda:90"} {
+  module @kernels {
+    "tt.func"() ({
+    ^bb0(%x: !tt.ptr<f32>):
+      "tt.return"() : () -> ()
+    }) {arg_attrs = [{}], cuesta.grid = [64, 1, 1], cuesta.stages = 3 : i64, cuesta.warps = 1 : i64, function_type = (!tt.ptr<f32>) -> (), noinline = false, sym_name = "nothing", sym_visibility = "public"} : () -> ()
+  }
+  func.func @graph(%x: memref<64xf32>) {
+    "host.launch"(%x) {kernel = @kernels::@nothing, outputs = 1} : (memref<64xf32>) -> ()
     return
   }
 }
