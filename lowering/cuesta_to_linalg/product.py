@@ -43,8 +43,8 @@ def _lower(b: LinalgBuilder, op: ir.Operation, factor: str | None) -> None:
     loops = [d for d, size in enumerate(sizes) if size != 1]
     batch = range(len(shape_of(right)) - 2)
     accesses = [
-        _access(b, left, [*range(at_k), at_k], loops),
-        _access(b, right, [*batch, at_k, at_n], loops),
+        _access(b, left, [*range(at_k), at_k], loops, (at_m, at_k)),
+        _access(b, right, [*batch, at_k, at_n], loops, (at_k, at_n)),
     ]
     spelling = spelling_of(op.results[0])
     wide = element(spelling)
@@ -72,11 +72,12 @@ def _zero(_: ir.Type) -> float:
     return 0
 
 
-def _access(b: LinalgBuilder, operand: Value, dims: list[int], loops: list[int]) -> Access:
-    """The access of `operand`, whose dim i is loop `dims[i]`. If its matrices are broadcast, it is materialised."""
+def _access(b: LinalgBuilder, operand: Value, dims: list[int], loops: list[int], matrix: tuple[int, int]) -> Access:
+    """The access of `operand`, whose dim i is loop `dims[i]`. If it does not vary along both loops of `matrix`, it is
+    materialised."""
     access = b.access(operand)
     own = shape_of(operand)
-    if access.source is None or not {len(own) - 2, len(own) - 1} <= set(access.dims):
+    if access.source is None or not set(matrix) <= {dims[d] for d in access.dims}:
         kept = [d for d, size in enumerate(own) if size != 1]
         whole = b.generic([b.on_loops(access, kept)], [own[d] for d in kept], access.spelling, lambda s, x: x)
         access = Access(whole, tuple(kept), access.spelling)
