@@ -69,6 +69,8 @@ _IN_PANELS = ("f32", "f16")
 _MEASURED, _WORTH = 7, 0.97
 #: The least elements of a weight by which a GPU multiplies a few rows in a kernel of ours.
 _LARGE_WEIGHT = 1 << 20
+#: The kinds of GPUs on which the warps of such a kernel share out K: Triton's code for others was not looked at.
+_ALONG_K = ("cuda", "tt")
 #: The library's fast kernels need rows that are multiples of this many bytes. This matters from so many multiplications
 #: on.
 _ALIGNED, _RAGGED_WORK = 16, 1 << 24
@@ -229,7 +231,7 @@ def _route_on_gpu(op: ir.Operation, memory: MemoryOrder, gemm: str, target: Targ
     if not batch and _is_along_rows(op, m, n, memory) and not measured:
         return ROWS
     if not batch and not measured and known is not None and _has_few_rows(op, known, memory):
-        return f"{TENSOR_CORES} {plan_of_few_rows(n, k)}"
+        return f"{TENSOR_CORES} {plan_of_few_rows(n, k, target.kind in _ALONG_K)}"
     if not (gemm == "kernel" or measured or _is_ragged(op, sizes, memory)):
         return LIBRARY
     if 1 in (m, k, n):
