@@ -170,7 +170,8 @@ class Options:
         "f16), or the `library`. `auto` on a CPU with AVX-512: a kernel for few rows, for a vector by a matrix of bf16 "
         "or f16, for f16 on a CPU without f16 arithmetic, and where a kernel was measured to be faster (see below). "
         "`auto` on a GPU: a kernel for a vector by a matrix with contiguous rows, as of a linear layer, for up to 16 "
-        "rows of bf16 or f16 by a large one, and where rows of bf16 or f16 are no multiple of 16 bytes. With `max_autotune`: the faster for each product.",
+        "rows of bf16 or f16 by a large one, and where rows of bf16 or f16 are no multiple of 16 bytes. With "
+        "`max_autotune`: the faster for each product.",
         choices=("auto", "library", "kernel"),
         affects_code=True,
     )

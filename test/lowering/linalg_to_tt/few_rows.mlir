@@ -1,8 +1,11 @@
 // RUN: cuesta-opt --split-input-file --pass-pipeline='builtin.module(cuesta-to-linalg{checks=false},form-kernels{target=gpu},plan-memory,choose-blocks,linalg-to-tt)' %s | filecheck %s
 
 // Each of 4 warps multiplies its own 32 of the 128 terms that a step of the loop takes. What follows is loaded before
-// the loop, and works on the sums of all warps.
+// the loop, and works on the sums of all warps. First the program's rows of the weight, which lie side by side, are
+// asked for: one thread asks for all.
 // CHECK-LABEL: "tt.func"
+// CHECK: %[[P:.*]] = "tt.addptr"(%{{.*}}, %{{.*}}) : (!tt.ptr<bf16>, i32) -> !tt.ptr<bf16>
+// CHECK: "tt.elementwise_inline_asm"(%[[P]]) {asm_string = "{{.*}}setp.lt.u32 p, t, 1;{{.*}}prefetch.L2.global [a], 32768;
 // CHECK: %[[RESIDUAL:.*]] = "tt.load"(%{{.*}}, %{{.*}}) {{.*}} -> tensor<16x32xbf16>
 // CHECK: %[[ZERO:.*]] = arith.constant dense<0.000000e+00> : tensor<4x16x32xf32>
 // CHECK: %[[SUMS:.*]] = scf.for %{{.*}} iter_args(%[[ACC:.*]] = %[[ZERO]])
@@ -40,8 +43,9 @@ func.func @graph(%a: tensor<16x200xbf16> {cuesta.strides = [200, 1]}, %w: tensor
 
 // -----
 // A mask that would part the 16 bytes of a load comes after the loop, for the rest of K: of a block in which each warp
-// has 16 terms.
+// has 16 terms. Of rows that do not end where the next begins, each is asked for by a thread.
 // CHECK-LABEL: "tt.func"
+// CHECK: "tt.elementwise_inline_asm"({{.*}}setp.lt.u32 p, t, 16; mad.wide.u32 a, t, 400, $1;{{.*}}prefetch.L2.global [a], 384;
 // CHECK: scf.for
 // CHECK: "tt.load"(%{{[0-9]+}}) {{.*}} -> tensor<2x16x32xbf16>
 // CHECK: "tt.load"(%{{[0-9]+}}) {{.*}} -> tensor<2x32x16xbf16>
