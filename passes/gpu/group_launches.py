@@ -13,12 +13,13 @@ than what is saved, and what they write would be in memory for longer.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from cuesta._mlir import func, ir
 from cuesta.dialects import host
 from cuesta.dialects.kernel_module import kernel_modules, launch_parameters, launched_kernels
+from cuesta.dialects.kernel_scatter import is_scatter
 from cuesta.dialects.named_linalg import is_generic
 from cuesta.dialects.product import FACTOR, tile_of
 from cuesta.passes.infra.graph_rewrite import functions
@@ -41,9 +42,11 @@ class GroupLaunches(Pass):
 
     def run(self, module: ir.Module) -> None:
         with module.context, ir.Location.unknown():
-            heights = {name: _height(kernel) for name, kernel in _kernels(module)}
+            kernels = dict(_kernels(module))
+            heights = {name: _height(kernel) for name, kernel in kernels.items()}
+            scatters = {name for name, kernel in kernels.items() if _scatters(kernel)}
             for function in functions(module):
-                _group(function.regions[0].blocks[0], heights)
+                _group(function.regions[0].blocks[0], heights, scatters)
 
 
 def _kernels(module: ir.Module) -> Iterator[tuple[str, func.FuncOp]]:
@@ -60,6 +63,11 @@ def _height(kernel: func.FuncOp) -> float:
     if any(FACTOR.is_on(op) for op in products):
         return math.inf
     return max((tile.m for op in products if (tile := tile_of(op)) is not None), default=0)
+
+
+def _scatters(kernel: func.FuncOp) -> bool:
+    """Whether a kernel writes some elements of its result alone, such as a token's keys to a cache."""
+    return any(is_scatter(view.operation) for view in kernel.regions[0].blocks[0].operations)
 
 
 @dataclass
@@ -102,7 +110,7 @@ class _Touched:
         return _Touched(set(operands), {*operands, *op.results})  # a call may write any of them
 
 
-def _group(block: ir.Block, heights: Mapping[str, float]) -> None:
+def _group(block: ir.Block, heights: Mapping[str, float], scatters: Collection[str]) -> None:
     opened: list[_Group] = []
     groups: list[_Group] = []
     for op in [view.operation for view in block.operations]:
@@ -113,7 +121,7 @@ def _group(block: ir.Block, heights: Mapping[str, float]) -> None:
             continue
         touched = _Touched.of(op)
         height = heights.get(host.Launch.kernel.of(op), 0) if host.Launch.matches(op) else math.inf
-        size = _small_bytes(op) if height <= FEW_ROWS else None
+        size = _small_bytes(op, scatters) if height <= FEW_ROWS else None
         multiplies = height > 0
         taking = [group for group in opened if size is not None and group.takes(touched, size, multiplies)]
         # The group whose first launch is most alike is the likeliest to have the same number of warps.
@@ -132,14 +140,17 @@ def _group(block: ir.Block, heights: Mapping[str, float]) -> None:
             host.Launch.together.put(op, number)
 
 
-def _small_bytes(op: ir.Operation) -> int | None:
+def _small_bytes(op: ir.Operation, scatters: Collection[str]) -> int | None:
     """The bytes of a launch that may be in a group: of one kernel of known sizes that touches few bytes. None for
-    others."""
+    others. A kernel of `scatters` touches no more of its results than it reads."""
     names = launched_kernels(op)
     if len(names) > 1 or launch_parameters(op) or host.Launch.extents.is_on(op):
         return None
     sizes = [size for x in op.operands if isinstance(size := byte_count(x.type), int)]
-    if len(sizes) < len(op.operands) or sum(sizes[-host.Launch.outputs.of(op) :]) > _MOST_WRITTEN:
+    outputs = host.Launch.outputs.of(op)
+    if len(sizes) == len(op.operands) and names[0] in scatters:
+        sizes = [*sizes[:-outputs], sum(sizes[:-outputs])]
+    elif len(sizes) < len(op.operands) or sum(sizes[-outputs:]) > _MOST_WRITTEN:
         return None
     return max(sum(sizes), 1) if sum(sizes) <= _MOST else None
 

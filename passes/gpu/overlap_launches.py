@@ -61,6 +61,8 @@ class OverlapLaunches(Pass):
                     op = view.operation
                     if tt.Func.matches(op) and SYM_NAME.of(op) in constant:
                         _wait(op, constant[SYM_NAME.of(op)])
+                    else:
+                        _erase_prefetches(op)
 
 
 def _has_instructions(target: Target) -> bool:

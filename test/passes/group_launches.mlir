@@ -61,3 +61,25 @@ module {
     return
   }
 }
+
+// -----
+
+// What writes a row of each of two large caches touches few bytes of them: one launch writes both rows.
+// CHECK-LABEL: func.func @caches
+// CHECK: kernel = @kernels::@write, outputs = 1 : i64, together = 0 : i64
+// CHECK-NEXT: kernel = @kernels::@write, outputs = 1 : i64, together = 0 : i64
+// CHECK: kernel = @kernels::@exp, outputs = 1 : i64}
+module {
+  module @kernels {
+    func.func @write(%x: tensor<64xf32>, %at: tensor<i64>, %cache: tensor<262144x64xf32>) -> tensor<262144x64xf32> {
+      %0 = "kernel.scatter"(%x, %at, %cache) {combine = "set", element = "f32", indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> ()>], walks = [-1, 0]} : (tensor<64xf32>, tensor<i64>, tensor<262144x64xf32>) -> tensor<262144x64xf32>
+      return %0 : tensor<262144x64xf32>
+    }
+  }
+  func.func @caches(%k: memref<64xf32>, %v: memref<64xf32>, %at: memref<i64>, %keys: memref<262144x64xf32>, %values: memref<262144x64xf32>) {
+    "host.launch"(%k, %at, %keys) {kernel = @kernels::@write, outputs = 1} : (memref<64xf32>, memref<i64>, memref<262144x64xf32>) -> ()
+    "host.launch"(%v, %at, %values) {kernel = @kernels::@write, outputs = 1} : (memref<64xf32>, memref<i64>, memref<262144x64xf32>) -> ()
+    "host.launch"(%keys, %values) {kernel = @kernels::@exp, outputs = 1} : (memref<262144x64xf32>, memref<262144x64xf32>) -> ()
+    return
+  }
+}
