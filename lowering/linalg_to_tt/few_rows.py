@@ -73,20 +73,19 @@ class FewRows(Products):
         super().write(parallel)
 
     def _prefetch(self, starts: dict[int, Value]) -> None:
-        """Asks for the beginning of each row of the program's weights that lie in memory row by row."""
+        """Asks for the beginning of each row of the program's weights that lie in memory row by row: as they are
+        multiplied, or as they are stored and then widened."""
         frame = self.writer.frame
         n, k, rows = frame.sizes[self.n], frame.sizes[self.k], frame.blocks[self.n]
-        most = PREFETCHED // (rows * len(self.products))
-        for node in self.products:
-            _, (value, classes) = node.inputs
-            if not isinstance(value.owner, ir.Block) or sorted(classes) != sorted((self.n, self.k)):
-                continue
+        read = dict.fromkeys((value, *classes) for node in self.writer.nodes for value, classes in node.inputs)
+        weights = [key for key in read if isinstance(key[0].owner, ir.Block) and {*key[1:]} == {self.n, self.k}]
+        for value, *classes in weights:
             stride, width = self.writer.strides[value][classes.index(self.n)], byte_size(spelling_of(value))
             if not (isinstance(n, int) and isinstance(k, int) and isinstance(stride, int)):
                 continue
             if self._along(value, classes) != self.k or n % rows:
                 continue
-            size, row = min(k * width, most) // WIDE * WIDE, stride * width
+            size, row = min(k * width, PREFETCHED // (rows * len(weights))) // WIDE * WIDE, stride * width
             count, size, row = (1, rows * row, row) if size == row else (rows, size, row)
             if size and count <= _THREADS * self.warps:
                 start = arith.muli(starts[self.n], frame.scalar(stride))

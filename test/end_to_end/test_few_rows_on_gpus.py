@@ -14,6 +14,7 @@ import cuesta
 from cuesta.export.compile_for import TargetModel
 from cuesta.passes.libraries.products import routes
 from cuesta.passes.libraries.products.tiles import Plan
+from cuesta.tools.models.quantised import Int8Linear
 
 WIDTH, HEADS, INNER = 512, 8, 4096
 
@@ -76,6 +77,17 @@ def test_gate_and_up_are_one_kernel() -> None:
     given = tensors((8, 1, WIDTH), (1024, WIDTH), (1024, WIDTH))
     matches(gated, *given)
     assert len(cuesta.compile_for(gated, tuple(given), target="cuda:90").kernels) == 1
+
+
+def test_a_weight_of_bytes_is_widened_in_the_kernel() -> None:
+    torch.manual_seed(0)
+    layer, x = Int8Linear(torch.randn(2 * WIDTH, WIDTH)).bfloat16(), torch.randn(4, WIDTH).bfloat16()
+    actual = torch.compile(layer, backend="cuesta", options={"target": "tt"}, dynamic=False)(x)
+    eager, exact = layer(x), layer.double()(x.double())
+    assert (actual - exact).norm() <= 2 * (eager - exact).norm()
+    (graph,) = cuesta.report().as_dict()["graphs"]
+    assert not graph["aten_calls"]
+    assert len(graph["kernels"]) == 1
 
 
 class Gated(torch.nn.Module):

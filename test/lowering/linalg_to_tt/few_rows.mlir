@@ -74,3 +74,16 @@ func.func @graph(%x: tensor<16x64xf32> {cuesta.strides = [64, 1]}, %r: tensor<16
   %0 = "cuesta.mm"(%a, %b) {product = "16x16x32/2/3 along K"} : (tensor<16x64xf32>, tensor<64x16xf32>) -> tensor<16x16xf32>
   return %0 : tensor<16x16xf32>
 }
+
+// -----
+// A weight of bytes is asked for as it is stored, and widened on the warps' parts.
+// CHECK-LABEL: "tt.func"
+// CHECK: "tt.elementwise_inline_asm"({{.*}}setp.lt.u32 p, t, 1;{{.*}}prefetch.L2.global [a], 4096;
+// CHECK: scf.for
+// CHECK: "tt.load"(%{{.*}}) {{.*}} -> tensor<2x32x16xi8>
+// CHECK: "tt.dot"
+func.func @graph(%x: tensor<8x256xbf16> {cuesta.strides = [256, 1]}, %w: tensor<256x64xi8> {cuesta.strides = [1, 256]}) -> (tensor<8x64xf32> {cuesta.strides = [64, 1]}) {
+  %b = "cuesta.convert"(%w) : (tensor<256x64xi8>) -> tensor<256x64xbf16>
+  %0 = "cuesta.mm"(%x, %b) {product = "16x16x64/2/3 along K"} : (tensor<8x256xbf16>, tensor<256x64xbf16>) -> tensor<8x64xf32>
+  return %0 : tensor<8x64xf32>
+}
