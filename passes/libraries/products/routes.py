@@ -230,8 +230,10 @@ def _route_on_gpu(op: ir.Operation, memory: MemoryOrder, gemm: str, target: Targ
     *batch, m, k, n = sizes
     if not batch and _is_along_rows(op, m, n, memory) and not measured:
         return ROWS
-    if not batch and not measured and known is not None and _has_few_rows(op, known, memory):
-        return f"{TENSOR_CORES} {plan_of_few_rows(n, k, target.kind in _ALONG_K)}"
+    few = not batch and known is not None and _has_few_rows(op, known, memory)
+    own = [plan_of_few_rows(n, k, target.kind in _ALONG_K)] if few else []
+    if own and not measured:
+        return f"{TENSOR_CORES} {own[0]}"
     if not (gemm == "kernel" or measured or _is_ragged(op, sizes, memory)):
         return LIBRARY
     if 1 in (m, k, n):
@@ -241,7 +243,7 @@ def _route_on_gpu(op: ir.Operation, memory: MemoryOrder, gemm: str, target: Targ
     else:
         scattered = _is_scattered(op, memory) or (spelling == "f32" and not AnyProduct.precision.is_on(op))
         shared = SHARED_ON_AMD if target.kind == "hip" else SHARED
-        found = plans(math.prod(batch), m, n, k, byte_size(spelling), scattered, shared)
+        found = [*own, *plans(math.prod(batch), m, n, k, byte_size(spelling), scattered, shared)]
         ways = [f"{TENSOR_CORES} {plan}" for plan in found]
     if not measured:
         return ways[0]
