@@ -69,8 +69,9 @@ _IN_PANELS = ("f32", "f16")
 _MEASURED, _WORTH = 7, 0.97
 #: The least elements of a weight by which a GPU multiplies a few rows in a kernel of ours.
 _LARGE_WEIGHT = 1 << 20
-#: The kinds of GPUs on which the warps of such a kernel share out K: Triton's code for others was not looked at.
-_ALONG_K = ("cuda", "tt")
+#: The kinds of targets on which the warps of such a kernel share out K (decision 39): the interpreter's alone, until it
+#: was run and measured on a GPU.
+_ALONG_K = ("tt",)
 #: The library's fast kernels need rows that are multiples of this many bytes. This matters from so many multiplications
 #: on.
 _ALIGNED, _RAGGED_WORK = 16, 1 << 24
