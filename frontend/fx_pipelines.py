@@ -18,6 +18,7 @@ from cuesta.frontend.fx_passes.forced_aten_calls import mark_calls
 from cuesta.frontend.fx_passes.fx_pipeline import FxPass, FxStage, TrainingStep
 from cuesta.frontend.fx_passes.gathered_gradients import gather_gradients
 from cuesta.frontend.fx_passes.old_values import keep_old_values
+from cuesta.frontend.fx_passes.ragged_products import pad_ragged_products
 from cuesta.frontend.fx_passes.recomputed_values import read_undetached, save_compared
 from cuesta.frontend.fx_passes.row_normalisers import save_normalisers
 from cuesta.frontend.fx_passes.saved_concatenations import save_once
@@ -62,9 +63,11 @@ JOINT: FxStage[GraphModule] = FxStage(
         # Before the split: both graphs hold the same numbers.
         FxPass("hold-positions", lambda gm, _: hold_positions(gm)),
         FxPass("save-compared", lambda gm, _: save_compared(gm.graph)),
-        FxPass("read-undetached", lambda gm, _: read_undetached(gm.graph)),
+        FxPass("read-undetached", lambda gm, options: read_undetached(gm.graph, options.target)),
         # After it: gradients read the result itself, not what was detached.
         FxPass("save-normalisers", lambda gm, _: save_normalisers(gm), _in_any_order),
+        # Before the split: the forward graph saves padded results.
+        FxPass("pad-ragged-products", lambda gm, options: pad_ragged_products(gm, options.target), _in_any_order),
     ),
 )
 
@@ -97,6 +100,8 @@ ATEN: FxStage[GraphModule] = FxStage(
         # Graphs without gradients, and those whose sizes are known only now.
         FxPass("hold-known-positions", lambda gm, _: hold_positions(gm)),
         FxPass("hold-scalars", lambda gm, _: hold_scalars(gm)),
+        # Graphs without gradients. Products of a training step are padded already.
+        FxPass("pad-ragged", lambda gm, options: pad_ragged_products(gm, options.target), _in_any_order),
     ),
 )
 

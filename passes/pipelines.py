@@ -175,7 +175,8 @@ _GPU_STEPS = {
     # Biases that are in no epilogue become ops of ours last.
     "call-libraries": (*EPILOGUES, "convolution-biases", "call-libraries"),
     # The host function cannot read a range check's result without waiting for the GPU: positions are clamped instead.
-    "decompose": ("decompose{checks=false}",),
+    # A loss reads the target's element, before the sum that picks it is split.
+    "decompose": ("decompose{checks=false}", "read-picked"),
     # The threads of a program combine pairs of value and position, and so read the row once.
     "find-positions": (),
     # Not measured on a GPU.

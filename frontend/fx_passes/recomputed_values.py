@@ -6,8 +6,9 @@ decomposes before and cuesta keeps whole, and `detach`, through which autograd p
     %y = relu(%x)       forward graph: returns %x, which others need, and %y     →   returns %x
     %d = detach(%y)     backward graph: threshold_backward(%g, %d)               →   threshold_backward(%g, relu(%x))
 
-Values that cuesta computes in the loops of other ops are recomputed. Values that take longer to compute than to read
-stay detached, and so are saved: a loss's gradient may reuse their memory.
+Values that cuesta computes in the loops of other ops are recomputed. On a CPU, values that take longer to compute than
+to read stay detached, and so are saved: a loss's gradient may reuse their memory. A GPU computes all of them faster
+than it reads them.
 
 Values that a gradient compares with their own extreme are saved, or the mask is. The gradient of amax is shared equally
 among the elements that equal the maximum. A backward graph that recomputes the elements in another kernel may round
@@ -25,6 +26,7 @@ import torch
 from torch.utils.checkpoint import CheckpointPolicy
 
 from cuesta.frontend.fx_nodes import memory_root, packet_of
+from cuesta.targets import Target
 from cuesta.torch_private.partitioners import default_ops, with_ops
 
 aten = torch.ops.aten
@@ -32,7 +34,7 @@ aten = torch.ops.aten
 #: Ops that cuesta computes in the loops of other ops, and that torch's list lacks.
 _CHEAP = frozenset({aten.hardswish, aten.amin})
 
-#: Ops whose results autograd passes to gradients because they take long to compute.
+#: Ops whose results autograd passes to gradients because they take long to compute, on a CPU.
 _DEAR = frozenset(
     {
         *(aten.exp, aten.expm1, aten.exp2, aten.tanh, aten.sigmoid, aten.tan, aten.pow, aten.special_ndtri),
@@ -54,13 +56,15 @@ def cheap_ops_known() -> Iterator[None]:
         yield
 
 
-def read_undetached(graph: torch.fx.Graph) -> None:
-    """Makes users of a detached value in a joint graph read the value itself, except where it takes long to compute.
-    No gradient of a joint graph is taken any more, so that `detach` has no effect."""
+def read_undetached(graph: torch.fx.Graph, target: Target | None = None) -> None:
+    """Makes users of a detached value in a joint graph read the value itself, except where it takes long to compute on
+    the target; None stands for the device of each value. No gradient of a joint graph is taken any more, so that
+    `detach` has no effect."""
     for node in graph.find_nodes(op="call_function", target=aten.detach.default):
         value = node.args[0]
         assert isinstance(value, torch.fx.Node)
-        if packet_of(memory_root(value)) not in _DEAR:
+        on_gpu = node.meta["val"].device.type != "cpu" if target is None else target.gpu
+        if on_gpu or packet_of(memory_root(value)) not in _DEAR:
             node.replace_all_uses_with(value, delete_user_cb=lambda user: user.op != "output")
             if not node.users:
                 graph.erase_node(node)

@@ -19,6 +19,11 @@ from torch.fx import GraphModule, Node
 
 from cuesta.frontend.fx_nodes import keep_results, lies_in_operands_memory, memory_root
 from cuesta.frontend.fx_passes.fx_pipeline import TrainingStep
+from cuesta.torch_private.decompositions import is_non_overlapping_and_dense_or_false
+
+#: The tensor may be this many times as large as its views together, such as a product without the columns that it was
+#: padded with.
+_MOST = 1.02
 
 
 def save_views_once(step: TrainingStep) -> None:
@@ -30,7 +35,8 @@ def save_views_once(step: TrainingStep) -> None:
     for position, value in enumerate(results[outputs:], outputs):
         if isinstance(value, Node) and isinstance(value.meta.get("val"), Tensor) and value.name in arguments:
             views.setdefault(memory_root(value), []).append(position)
-    groups = {root: [results[i] for i in positions] for root, positions in views.items() if len(positions) > 1}
+    seen = {root: [results[i] for i in positions] for root, positions in views.items()}
+    groups = {root: values for root, values in seen.items() if len(values) > 1 or _has_gaps(values[0])}
     handed = {k: v for k, v in groups.items() if k not in returned and _can_be_handed_over(k, v)}
     if not handed:
         return
@@ -60,9 +66,14 @@ def _can_be_handed_over(root: Node, saved: Sequence[Node]) -> bool:
         return False
     if any(type(n) is not int for node in (root, *saved) for n in node.meta["val"].shape):
         return False
-    if sum(node.meta["val"].numel() for node in saved) < whole.numel():
+    if _MOST * sum(node.meta["val"].numel() for node in saved) < whole.numel():
         return False
     return all(len(step.all_input_nodes) == 1 for node in saved for step in _steps(node, root))
+
+
+def _has_gaps(value: Node) -> bool:
+    """Whether a value's elements are not side by side in memory, so that to save it as it is would copy it."""
+    return not is_non_overlapping_and_dense_or_false(value.meta["val"])
 
 
 def _steps(view: Node, root: Node) -> list[Node]:

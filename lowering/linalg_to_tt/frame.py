@@ -56,9 +56,10 @@ class Frame:
     def scalar(self, number: Number) -> Value:
         return self.scalars.of(number)
 
-    def place(self, c: int, start: Value | None, covered: int = 1) -> None:
+    def place(self, c: int, start: Value | None, covered: int = 1, *, inside: bool = False) -> None:
         """Places the block at `start` along class c (None: at 0). The blocks of all starts together cover a multiple of
-        the block and of `covered` elements; a size that is such a multiple needs no mask."""
+        the block and of `covered` elements; a size that is such a multiple needs no mask, nor does a block that is
+        known to be `inside` of bounds."""
         if c not in self.axes:
             self.positions[c] = tt.splat(start if start is not None else self.scalar(0), self.unit)
             return
@@ -72,7 +73,8 @@ class Frame:
             if axis != at:
                 block = tt.expand_dims(block, axis)
         self.positions[c] = block
-        if not self.scalars.divides(math.lcm(self.blocks[c], covered), self.sizes[c]):
+        self.masks.pop(c, None)
+        if not inside and not self.scalars.divides(math.lcm(self.blocks[c], covered), self.sizes[c]):
             bound = self.scalars.block(self.sizes[c], list(shape_of(block)))
             self.masks[c] = arith.cmpi(arith.CmpIPredicate.slt, block, bound)
 
@@ -90,19 +92,21 @@ class Frame:
         """Whether the block is placed along all of these classes."""
         return set(classes) <= self.positions.keys()
 
-    def loop(self, classes: Sequence[int], starts: Sequence[Value]) -> scf.ForOp:
-        """A loop over all blocks along `classes`; `place_in_loop` places the block of an iteration."""
+    def loop(self, classes: Sequence[int], starts: Sequence[Value], end: Number | None = None) -> scf.ForOp:
+        """A loop over all blocks along `classes`, of one class perhaps only as far as `end`; `place_in_loop` places the
+        block of an iteration."""
         if len(classes) == 1:
             (c,) = classes
-            bounds = [self.scalar(n) for n in (0, self.sizes[c], self.blocks[c])]
+            bounds = [self.scalar(n) for n in (0, self.sizes[c] if end is None else end, self.blocks[c])]
         else:
             bounds = [self.scalar(n) for n in (0, math.prod(self._counts(classes)), 1)]
         return scf.ForOp(*bounds, starts)
 
-    def place_in_loop(self, classes: Sequence[int], turn: Value) -> None:
-        """Places the block of iteration `turn` of the loop over `classes`; the last class varies fastest."""
+    def place_in_loop(self, classes: Sequence[int], turn: Value, *, inside: bool = False) -> None:
+        """Places the block of iteration `turn` of the loop over `classes`; the last class varies fastest. A block of
+        one class may be known to be `inside` of bounds."""
         if len(classes) == 1:
-            self.place(classes[0], turn)
+            self.place(classes[0], turn, inside=inside)
             return
         for c, count in reversed(list(zip(classes, self._counts(classes), strict=True))):
             number = turn

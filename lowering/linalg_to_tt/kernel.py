@@ -21,6 +21,11 @@ from cuesta.sizes import Number
 #: A node, one of its results, the argument that the result is written to, and the classes of the result's dims.
 Output: TypeAlias = "tuple[Node, Value, Value, list[int]]"
 
+#: Bytes of a thread's widest access.
+_VECTOR = 16
+#: The least blocks of a loop whose last block may be written behind it.
+_PEELED = 4
+
 
 @dataclass
 class Node:
@@ -293,11 +298,12 @@ class KernelWriter:
         frame = self.frame
         outer_blocks, outer_loaded = dict(self.blocks), dict(self.loaded)
         outer_positions, outer_masks = dict(frame.positions), dict(frame.masks)
-        loop = frame.loop(classes, starts)
-        accumulators = iter(list(loop.inner_iter_args)[:accumulated])
-        sums = dict(zip((node.op for node in running), list(loop.inner_iter_args)[accumulated:], strict=True))
-        with ir.InsertionPoint(loop.body):
-            frame.place_in_loop(classes, loop.induction_variable)
+
+        def one_block(turn: Value, carried: Sequence[Value], *, inside: bool) -> list[Value]:
+            """Writes what is done with one block, and returns the accumulators and running sums after it."""
+            frame.place_in_loop(classes, turn, inside=inside)
+            accumulators = iter(carried[:accumulated])
+            sums = dict(zip((node.op for node in running), carried[accumulated:], strict=True))
             # A value along the classes must not be reused at another position along them, so all are recomputed here.
             for node in self.nodes:
                 if node.op in sums:
@@ -316,13 +322,48 @@ class KernelWriter:
             for node, result, argument, own in stores:
                 with node.op.location:
                     self.store(argument, own, self.value(result))
-            scf.YieldOp([*joined, *sums.values()])
-        self.blocks, self.loaded = outer_blocks, outer_loaded
+            self.blocks, self.loaded = dict(outer_blocks), dict(outer_loaded)
+            return [*joined, *sums.values()]
+
+        rest = self._rest(classes)
+        loop = frame.loop(classes, starts, end=rest)
+        with ir.InsertionPoint(loop.body):
+            carried = list(loop.inner_iter_args)
+            scf.YieldOp(one_block(loop.induction_variable, carried, inside=rest is not None))
+        carried = list(loop.results)
+        if rest is not None:
+            carried = one_block(frame.scalar(rest), carried, inside=False)
         frame.positions, frame.masks = outer_positions, outer_masks
-        totals = iter(loop.results)
+        totals = iter(carried)
         for node, r in zip(reductions, taken, strict=True):
             with node.op.location:
                 self.finish(node, r, [next(totals) for _ in r.identities])
+
+    def _rest(self, classes: Sequence[int]) -> int | None:
+        """Where the last block along a looped class begins, if it is written behind the loop; None where it is not.
+
+        It is where rows begin aligned, but their size is odd: a mask that parts aligned elements makes every access one
+        element wide. The loop then has no mask."""
+        (c, *others), frame = classes, self.frame
+        size = frame.sizes[c]
+        if others or not isinstance(size, int) or size < _PEELED * frame.blocks[c] or size % frame.blocks[c] == 0:
+            return None
+        return size - size % frame.blocks[c] if any(self._parts_vectors(node, c) for node in self.nodes) else None
+
+    def _parts_vectors(self, node: Node, c: int) -> bool:
+        """Whether a node accesses aligned rows along class c whose size is no multiple of a vector's."""
+        size = self.frame.sizes[c]
+        for value, classes in zip(node.op.operands, node.accesses, strict=True):
+            argument = value if isinstance(value.owner, ir.Block) else destination_of(value)
+            if argument is None or c not in classes:
+                continue
+            wide = _VECTOR // byte_size(spelling_of(argument))
+            strides = self.strides[argument]
+            others = [s for own, s in zip(classes, strides, strict=True) if own != c]
+            aligned = all(isinstance(s, int) and s % wide == 0 for s in others)
+            if others and aligned and strides[classes.index(c)] == 1 and wide > 1 and size % wide:
+                return True
+        return False
 
     def _identities(self, classes: Iterable[int], taken: reduction.Reduction) -> list[Value]:
         """The initial values of a loop's accumulators."""

@@ -108,6 +108,40 @@ def _is_computed_with(view: ir.Operation) -> bool:
     return any(_is_computed_with(user) if user.name in VIEWS else Cuesta.owns(user) for user in users(view.results[0]))
 
 
+def _is_only_read(view: ir.Operation) -> bool:
+    """Whether whatever reads a view, or a conversion or view of it, finds it in memory on a GPU: calls, the caller, and
+    sums of columns, whose kernel is not that of the rows."""
+    return not any(
+        not _is_only_read(user)
+        if user.name in VIEWS or Convert.matches(user)
+        else Cuesta.owns(user) and not _sums_columns(user)
+        for user in users(view.results[0])
+    )
+
+
+def _sums_columns(op: ir.Operation) -> bool:
+    last = len(types.shape_of(op.operands[0])) - 1 if len(op.operands) else 0
+    return reduction.row_of(op) is not None and last not in reduction.Reduced.dims.of(op)
+
+
+def _only_converted(view: ir.Operation) -> bool:
+    """Whether all that computes with a view is one conversion."""
+    readers = users(view.results[0])
+    return len(readers) == 1 and Convert.matches(readers[0])
+
+
+def _sink(op: ir.Operation) -> None:
+    """Moves a reshape below the conversion that is its only reader, and so leaves the conversion with the kernel above:
+    a norm's result is written in the type of the product that reads it."""
+    (conversion,) = users(op.results[0])
+    with ir.InsertionPoint(conversion), conversion.location:
+        converted = _B.convert(op.operands[0], types.spelling_of(conversion.results[0]))
+        below = _B.reshape(converted, list(types.shape_of(op.results[0])))
+    conversion.results[0].replace_all_uses_with(below)
+    conversion.erase()
+    op.erase()
+
+
 def _meets_kernel(value: ir.Value) -> bool:
     """Whether a reshape of `value` that moves up, past pointwise ops, ends below another op of ours."""
     pending = [value]
@@ -244,6 +278,25 @@ def reshaped(x: ir.Value, sizes: Sequence[Number]) -> ir.Value:
     return x if types.shape_of(x) == tuple(sizes) else _B.reshape(x, sizes)
 
 
+def _twins(op: ir.Operation) -> list[ir.Operation]:
+    """The other reshapes of a pointwise op's result to the same shape. Each moved up from another reader; together they
+    may be the only user."""
+    owner = op.operands[0].owner
+    if isinstance(owner, ir.Block) or owner.name not in POINTWISE:
+        return []
+    kind = op.results[0].type
+    return [u for u in users(op.operands[0]) if Reshape.matches(u) and u != op and u.results[0].type == kind]
+
+
+def _join(op: ir.Operation, twins: Sequence[ir.Operation]) -> None:
+    """Makes a reshape, directly behind its operand, take the place of its twins."""
+    if twins:
+        op.move_after(op.operands[0].owner)
+    for twin in twins:
+        twin.results[0].replace_all_uses_with(op.results[0])
+        twin.erase()
+
+
 def _only_has_ones(op: ir.Operation) -> bool:
     """Whether an op is a reshape that only adds or takes away dims of 1, through which fusion sees."""
     if not Reshape.matches(op):
@@ -299,7 +352,13 @@ class HoistReshapes(Pass):
                     if is_unused(op.results[0]):
                         op.erase()
                         continue
-                    if not _is_computed_with(op) and _meets_kernel(op.operands[0]):
+                    twins = _twins(op)
+                    pending = [p for p in pending if p not in twins]
+                    _join(op, twins)
+                    is_read = _is_only_read(op) if self.repeat else not _is_computed_with(op)
+                    if is_read and _meets_kernel(op.operands[0]):
+                        if _only_converted(op):
+                            _sink(op)
                         continue
                     stays = behind.get(op.operands[0])
                     if stays or (stays is False and not any(user.name in POINTWISE for user in users(op.results[0]))):

@@ -131,3 +131,24 @@ func.func @behind_a_norm(%x: tensor<2x4x8xf32>, %w: tensor<8x8xf32>) -> tensor<8
   %4 = "aten.call"(%3, %w) {args = "[\22%0\22, \22%1\22]", overload = "aten.mm.default", reason = "", result_strides = [[8, 1]]} : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
   return %4 : tensor<8x8xf32>
 }
+
+// Reshapes that moved up from two readers of one value are one, which then is its only user, and moves on.
+// CHECK-LABEL: func.func @twins
+// CHECK-SAME: (%[[X:.*]]: tensor<2x4xf32>, %[[Y:.*]]: tensor<8xf32>)
+// CHECK-NEXT: %[[R:.*]] = "cuesta.reshape"(%[[X]]) : (tensor<2x4xf32>) -> tensor<8xf32>
+// CHECK-NEXT: %[[E:.*]] = "cuesta.exp"(%[[R]])
+// CHECK-NEXT: %[[S:.*]] = "cuesta.sin"(%[[E]])
+// CHECK-NEXT: %[[C:.*]] = "cuesta.cos"(%[[E]])
+// CHECK-NEXT: %[[A:.*]] = "cuesta.add"(%[[S]], %[[Y]])
+// CHECK-NEXT: %[[B:.*]] = "cuesta.add"(%[[C]], %[[Y]])
+// CHECK-NEXT: return %[[A]], %[[B]]
+func.func @twins(%x: tensor<2x4xf32>, %y: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
+  %0 = "cuesta.exp"(%x) : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  %1 = "cuesta.sin"(%0) : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  %2 = "cuesta.cos"(%0) : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  %3 = "cuesta.reshape"(%1) : (tensor<2x4xf32>) -> tensor<8xf32>
+  %4 = "cuesta.reshape"(%2) : (tensor<2x4xf32>) -> tensor<8xf32>
+  %5 = "cuesta.add"(%3, %y) : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  %6 = "cuesta.add"(%4, %y) : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  return %5, %6 : tensor<8xf32>, tensor<8xf32>
+}

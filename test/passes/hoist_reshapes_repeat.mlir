@@ -113,3 +113,37 @@ func.func @swapped_halves(%x: tensor<8x64xf32>, %y: tensor<8x32xf32>) -> (tensor
   %8 = "cuesta.exp"(%7) : (tensor<16x32xf32>) -> tensor<16x32xf32>
   return %5, %8 : tensor<2x4x64xf32>, tensor<16x32xf32>
 }
+
+// A norm's result that is converted for a product behind the reshape is converted before it: the norm's kernel writes
+// it. What sums columns of it reads what was written.
+// CHECK-LABEL: func.func @norm
+// CHECK: %[[N:.*]] = "cuesta.sub"
+// CHECK-NEXT: %[[C:.*]] = "cuesta.convert"(%[[N]]) : (tensor<2x4x8xf32>) -> tensor<2x4x8xbf16>
+// CHECK-NEXT: %[[R:.*]] = "cuesta.reshape"(%[[C]]) : (tensor<2x4x8xbf16>) -> tensor<8x8xbf16>
+// CHECK-NEXT: %[[P:.*]] = "aten.call"(%[[R]]
+// CHECK-NEXT: %[[W:.*]] = "cuesta.convert"(%[[R]])
+// CHECK-NEXT: %[[S:.*]] = "cuesta.sum"(%[[W]]) {dims = [0]
+// CHECK-NEXT: return %[[P]], %[[S]]
+func.func @norm(%x: tensor<2x4x8xf32>, %w: tensor<8x8xbf16>) -> (tensor<8x8xbf16>, tensor<8xf32>) {
+  %0 = "cuesta.amax"(%x) {dims = [2], keepdim = 1 : i64} : (tensor<2x4x8xf32>) -> tensor<2x4x1xf32>
+  %1 = "cuesta.sub"(%x, %0) : (tensor<2x4x8xf32>, tensor<2x4x1xf32>) -> tensor<2x4x8xf32>
+  %2 = "cuesta.reshape"(%1) : (tensor<2x4x8xf32>) -> tensor<8x8xf32>
+  %3 = "cuesta.convert"(%2) : (tensor<8x8xf32>) -> tensor<8x8xbf16>
+  %4 = "aten.call"(%3, %w) {args = "[\22%0\22, \22%1\22]", overload = "aten.mm.default", reason = "", result_strides = [[8, 1]]} : (tensor<8x8xbf16>, tensor<8x8xbf16>) -> tensor<8x8xbf16>
+  %5 = "cuesta.convert"(%3) : (tensor<8x8xbf16>) -> tensor<8x8xf32>
+  %6 = "cuesta.sum"(%5) {dims = [0], keepdim = 0 : i64} : (tensor<8x8xf32>) -> tensor<8xf32>
+  return %4, %6 : tensor<8x8xbf16>, tensor<8xf32>
+}
+
+// A sum of rows behind the reshape is computed with it: the reshape moves up.
+// CHECK-LABEL: func.func @rows
+// CHECK: %[[R:.*]] = "cuesta.reshape"(%{{.*}}) : (tensor<2x4x8xf32>) -> tensor<8x8xf32>
+// CHECK: %[[S:.*]] = "cuesta.sub"(%[[R]]
+// CHECK-NEXT: "cuesta.sum"(%[[S]])
+func.func @rows(%x: tensor<2x4x8xf32>) -> tensor<8xf32> {
+  %0 = "cuesta.amax"(%x) {dims = [2], keepdim = 1 : i64} : (tensor<2x4x8xf32>) -> tensor<2x4x1xf32>
+  %1 = "cuesta.sub"(%x, %0) : (tensor<2x4x8xf32>, tensor<2x4x1xf32>) -> tensor<2x4x8xf32>
+  %2 = "cuesta.reshape"(%1) : (tensor<2x4x8xf32>) -> tensor<8x8xf32>
+  %3 = "cuesta.sum"(%2) {dims = [1], keepdim = 0 : i64} : (tensor<8x8xf32>) -> tensor<8xf32>
+  return %3 : tensor<8xf32>
+}

@@ -155,3 +155,32 @@ func.func @graph(%x: tensor<4x128x16384xf32> {cuesta.strides = [2097152, 16384, 
   %3 = "cuesta.reshape"(%0) : (tensor<128x1xf32>) -> tensor<128xf32>
   return %2, %3 : tensor<4x128x16384xf32>, tensor<128xf32>
 }
+
+// -----
+// Rows that begin aligned, of a size that is no multiple of a vector: blocks within bounds have no mask, which would
+// part vectors, and the last one is behind the loop.
+// CHECK-LABEL: "tt.func"
+// CHECK: %[[END:.*]] = arith.constant 36864 : i32
+// CHECK: %[[L:.*]] = scf.for %{{.*}} = %{{.*}} to %[[END]]
+// CHECK: "tt.load"(%{{.*}}) {{.*}} : (tensor<4096x!tt.ptr<bf16>>) -> tensor<4096xbf16>
+// CHECK: scf.yield
+// CHECK: "tt.load"(%{{.*}}, %{{.*}}) {{.*}} : (tensor<4096x!tt.ptr<bf16>>, tensor<4096xi1>) -> tensor<4096xbf16>
+// CHECK: arith.maximumf %[[L]], %{{.*}}
+// CHECK: "tt.reduce"
+func.func @graph(%x: tensor<64x40001xbf16> {cuesta.strides = [40008, 1]}) -> (tensor<64xbf16> {cuesta.strides = [1]}) {
+  %0 = "cuesta.amax"(%x) {dims = [1], keepdim = 0} : (tensor<64x40001xbf16>) -> tensor<64xbf16>
+  return %0 : tensor<64xbf16>
+}
+
+// -----
+// Of rows that do not begin aligned no element is loaded with its neighbours: one loop, with a mask.
+// CHECK-LABEL: "tt.func"
+// CHECK: %[[END:.*]] = arith.constant 40001 : i32
+// CHECK: scf.for %{{.*}} = %{{.*}} to %[[END]]
+// CHECK: "tt.load"(%{{.*}}, %{{.*}}) {{.*}} : (tensor<4096x!tt.ptr<bf16>>, tensor<4096xi1>) -> tensor<4096xbf16>
+// CHECK-NOT: "tt.load"
+// CHECK: cuesta.grid
+func.func @graph(%x: tensor<64x40001xbf16> {cuesta.strides = [40001, 1]}) -> (tensor<64xbf16> {cuesta.strides = [1]}) {
+  %0 = "cuesta.amax"(%x) {dims = [1], keepdim = 0} : (tensor<64x40001xbf16>) -> tensor<64xbf16>
+  return %0 : tensor<64xbf16>
+}

@@ -1,0 +1,178 @@
+"""Pads the factors of large matrix products whose rows in memory do not begin at multiples of 16 bytes, such as those
+of a head with 50257 classes, so that cuBLAS takes a fast kernel.
+
+    %1 = mm(%x, t(%w))    w: 50257x768    →    %p = mm(%x, t(constant_pad_nd(%w, [0, 0, 0, 47])))
+                                               %1 = slice(%p, 1, 0, 50257)
+
+What a kernel of ours computes, such as a weight that autocast converts, is written with the padding at once, and a
+slice is read where it is. A factor that the caller or a library made is copied, which has to pay: by estimate, as
+below. A result that the caller gets keeps its rows, as it would have to be copied.
+
+In a joint graph this comes before the split: the forward graph saves the padded results. Without it, a kernel of ours
+multiplies (`passes/libraries/products/routes`), at two thirds of the speed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import GraphModule, Node
+
+from cuesta.frontend.devices import target_of_device
+from cuesta.frontend.fx_nodes import memory_root, packet_of
+from cuesta.frontend.fx_passes.node_writer import NodeWriter
+from cuesta.targets import Target
+
+aten = torch.ops.aten
+
+#: Elements of bf16 or f16 in the bytes at which cuBLAS wants rows to begin, and in a line of memory, to which they are
+#: padded.
+_ALIGNED, _LINE = 8, 64
+#: Multiplications, and bytes, that take a second on an H200: a product by a kernel of ours, and a copy.
+_MULTIPLICATIONS, _BYTES = 2.5e14, 4e12
+#: The share of the product's time that is saved if M, K, or N is padded. On an H200 GPT-2's head, 8192x768x50257, took
+#: 1.29 ms as our kernel, and 0.87 padded; the gradients of its input 1.09 and 0.80, and of its weight 0.86 and 0.79.
+_SAVED = (0.05, 0.25, 0.3)
+#: Seconds of a launch more.
+_LAUNCH = 3e-6
+
+
+def pad_ragged_products(gm: GraphModule, target: Target | None = None) -> None:
+    """Rewrites `mm` and `addmm` of a graph for an NVIDIA GPU, or for the interpreter of its kernels. `target` is the
+    user's choice; None stands for the device of each product."""
+    graph = gm.graph
+    returned = {memory_root(value) for value in graph.output_node().all_input_nodes}
+    padding = _Padding(gm)
+    for node in list(graph.nodes):
+        if packet_of(node) not in (aten.mm, aten.addmm) or node.kwargs or not _is_for_cublas(node, target):
+            continue
+        sizes = _sizes(node)
+        ragged = list(_ragged(node, sizes))
+        if memory_root(node) in returned:
+            ragged = [d for d in ragged if d == 1]  # only K: the result stays as it is
+        if ragged and _pays(node, sizes, ragged):
+            padding.pad(node, sizes, ragged)
+    if padding.is_used:
+        graph.eliminate_dead_code()
+        graph.lint()
+        gm.recompile()
+
+
+def _is_for_cublas(node: Node, target: Target | None) -> bool:
+    """Whether cuBLAS multiplies narrow floats, or the interpreter stands for a GPU where it does."""
+    value = node.meta["val"]
+    if value.dtype not in (torch.bfloat16, torch.float16):
+        return False
+    if target is None:
+        return value.device.type == "cuda" and target_of_device(value.device).kind == "cuda"
+    return target.kind in ("cuda", "tt")
+
+
+def _factors(node: Node) -> tuple[Node, Node]:
+    left, right = node.args[-2:]
+    assert isinstance(left, Node) and isinstance(right, Node)
+    return left, right
+
+
+def _sizes(node: Node) -> list[Any]:
+    """M, K, N."""
+    left, right = (factor.meta["val"] for factor in _factors(node))
+    return [*left.shape, right.shape[1]]
+
+
+def _ragged(node: Node, sizes: list[Any]) -> Iterator[int]:
+    """The dims of a product, 0 for M, 1 for K, 2 for N, that are rows of one of its matrices and not aligned."""
+    left, right = (factor.meta["val"] for factor in _factors(node))
+    rows = {(0, 1)[_row(left)], (1, 2)[_row(right)], 2}
+    yield from (d for d in sorted(rows) if type(sizes[d]) is int and sizes[d] % _ALIGNED)
+
+
+def _row(matrix: Tensor) -> int:
+    """The dim along which a matrix's elements are side by side."""
+    return 1 if matrix.stride(1) == 1 else 0
+
+
+def _pays(node: Node, sizes: list[Any], ragged: list[int]) -> bool:
+    """Whether the product gains more time than copies of factors take that no kernel of ours writes."""
+    if any(type(size) is not int for size in sizes):
+        return False
+    gain = max(_SAVED[d] for d in ragged) * math.prod(sizes) / _MULTIPLICATIONS
+    copied = {
+        _base(factor): factor.meta["val"].numel() * factor.meta["val"].element_size()
+        for factor, dims in zip(_factors(node), ((0, 1), (1, 2)), strict=True)
+        if not {*dims}.isdisjoint(ragged) and not _is_written_by_us(_base(factor))
+    }
+    return gain > sum(2 * count / _BYTES + _LAUNCH for count in copied.values())
+
+
+def _base(factor: Node) -> Node:
+    """What a factor is the transpose of, if it is one."""
+    while packet_of(factor) in (aten.t, aten.alias) and isinstance(factor.args[0], Node):
+        factor = factor.args[0]
+    return factor
+
+
+def _is_written_by_us(value: Node) -> bool:
+    """Whether a kernel of ours computes a value, which then writes it with the padding."""
+    root = memory_root(value)
+    if root.op != "call_function":
+        return False
+    tags = getattr(root.target, "tags", ())
+    return torch.Tag.pointwise in tags or packet_of(root) in (aten._to_copy, aten._log_softmax_backward_data)
+
+
+class _Padding:
+    """Pads products of one graph; a factor that several products read is padded once."""
+
+    def __init__(self, gm: GraphModule) -> None:
+        self._graph = gm.graph
+        self._write = NodeWriter(gm, "padding")
+        self._made: dict[tuple[Node, tuple[int, int]], Node] = {}
+
+    @property
+    def is_used(self) -> bool:
+        """Whether a product was padded."""
+        return bool(self._made)
+
+    def pad(self, node: Node, sizes: list[int], ragged: list[int]) -> None:
+        """Replaces a product by a padded one; `ragged` are the dims to pad, of M, K, N."""
+        m, k, n = (-size % _LINE if d in ragged else 0 for d, size in enumerate(sizes))
+        left, right = _factors(node)
+        *bias, _, _ = node.args
+        factors = [self._padded(left, (m, k)), self._padded(right, (k, n))]
+        with self._graph.inserting_before(node):
+            for addend in bias:
+                assert isinstance(addend, Node)
+                shape = addend.meta["val"].shape
+                widths = (m if len(shape) == 2 and shape[0] != 1 else 0, n if shape[-1] != 1 else 0)
+                factors.insert(0, self._call_pad(addend, widths[-len(shape) :]))
+            made = self._write.call(node.target, *factors)
+            if m:
+                made = self._write.call(aten.slice.Tensor, made, 0, 0, sizes[0])
+            if n:
+                made = self._write.call(aten.slice.Tensor, made, 1, 0, sizes[2])
+        node.replace_all_uses_with(made)
+
+    def _padded(self, factor: Node, widths: tuple[int, int]) -> Node:
+        """A factor with as many zeros more along each of its dims; a view of what it is a view of, padded."""
+        if not any(widths):
+            return factor
+        if packet_of(factor) is aten.t and isinstance(factor.args[0], Node):
+            inner = self._padded(factor.args[0], widths[::-1])
+            with self._graph.inserting_after(inner):
+                return self._write.call(aten.t.default, inner)
+        key = (factor, widths)
+        if key not in self._made:
+            with self._graph.inserting_after(factor):
+                self._made[key] = self._call_pad(factor, widths)
+        return self._made[key]
+
+    def _call_pad(self, value: Node, widths: tuple[int, ...]) -> Node:
+        if not any(widths):
+            return value
+        amounts = [amount for width in reversed(widths) for amount in (0, width)]
+        return self._write.call(aten.constant_pad_nd.default, value, amounts)
