@@ -167,8 +167,8 @@ EPILOGUES = ("fold-batch-norm", "fuse-cudnn-convolution")
 
 _GPU_STEPS = {
     "choose-layouts": ("widen-convolutions", "choose-layouts"),
-    # Once layouts are chosen: its kernels compute in channels_last.
-    "multiply-convolutions": ("multiply-convolutions", "depthwise-kernels"),
+    # Once layouts are chosen: kernels of depthwise convolutions compute in channels_last.
+    "multiply-convolutions": ("multiply-convolutions", "depthwise-kernels", "grouped-convolutions"),
     "sum-depthwise-gradients": (),
     # In the layout that it prefers, cuDNN computes epilogues that the CPU leaves to the kernel after the convolution.
     # Folding comes first: it makes a bias, which is part of the epilogue.

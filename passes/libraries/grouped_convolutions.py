@@ -1,0 +1,141 @@
+"""Turns grouped convolutions with long windows along one dim into matrix products on a GPU.
+
+    cuesta.convolution(%x, %w) {groups = 16}        %1 = reshape(permute(pad(%x))) : tensor<8x16x29952xbf16>
+      %x : tensor<8x768x496xbf16>               →   %2 = unfold(%1) {step = 48}    : tensor<8x16x497x6144xbf16>
+      %w : tensor<768x48x128xbf16>                  %3 = cuesta.mm(%2, permute(%w)) {product = "128x64x64/4/4"}
+
+In a padded copy of the images that has each group's channels side by side, a window is contiguous memory, and the
+windows of neighbouring places overlap: as a matrix they are a view whose rows begin a few elements apart, which
+libraries refuse and a kernel of ours reads like any other. Bias and activation are computed in this kernel.
+
+cuDNN's kernels for tensor cores do not take such windows. It falls back to others that multiply at the rate of f32:
+0.6 to 0.8 ms on an H200 for the layer above, of 20 G multiplications (decision 41). Its kernels for short windows, and
+for windows along two dims, are left to it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cuesta._mlir import ir
+from cuesta.dialects.cuesta.contraction import Convolution, MatMul, convolution_arguments
+from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.top_module import target_of
+from cuesta.dialects.types import byte_size, opmath, shape_of, spelling_of, static_shape, tensor
+from cuesta.passes.infra.graph_rewrite import rewrite_ops
+from cuesta.passes.infra.registry import Pass, register_pass
+from cuesta.passes.libraries.products.tiles import plans
+
+_B = GraphBuilder()
+
+#: The targets whose library is known to be slow, and the interpreter, on which the kernels are tested.
+_TARGETS = ("cuda", "tt")
+_FLOATS = ("bf16", "f16")
+#: The fewest places of a window, and the fewest elements: with fewer, cuDNN may have a kernel.
+_LEAST_PLACES, _LEAST_WINDOW = 16, 128
+#: Windows begin at multiples of so many bytes: each of a thread's loads is as wide.
+_ALIGNED = 16
+
+
+@register_pass("grouped-convolutions")
+class GroupedConvolutions(Pass):
+    """Rewrites grouped convolutions with long windows as matrix products, on a GPU."""
+
+    def run(self, module: ir.Module) -> None:
+        if target_of(module).kind in _TARGETS:
+            rewrite_ops(module, {Convolution.OPERATION_NAME: _convolution})
+
+
+@dataclass(frozen=True)
+class _Windows:
+    """The windows of a grouped convolution, which lie along one dim."""
+
+    groups: int
+    #: The dim of the images along which they lie, their places, how far apart they begin, and the zeros at each end.
+    dim: int
+    places: int
+    stride: int
+    padding: int
+
+    @staticmethod
+    def of(x: ir.Value, weight: ir.Value, parameters: Sequence[Any]) -> _Windows | None:
+        """The windows of a convolution with these parameters, as aten.convolution takes them; None where they are short
+        or lie along several dims, and where a kernel cannot read them."""
+        stride, padding, dilation, transposed, _, groups = parameters
+        sizes = [*shape_of(x), *shape_of(weight)]
+        if transposed or spelling_of(x) not in _FLOATS or any(type(n) is not int or n == 0 for n in sizes):
+            return None
+        channels, inner, *window = static_shape(weight)
+        (d, *others) = sorted(range(len(window)), key=lambda d: -window[d])
+        if any(window[e] != 1 or stride[e] != 1 or padding[e] != 0 for e in others) or dilation[d] != 1:
+            return None
+        if groups == 1 or any(n % (_ALIGNED // byte_size(spelling_of(x))) for n in (inner, channels // groups)):
+            return None
+        if window[d] < _LEAST_PLACES or window[d] * inner < _LEAST_WINDOW:
+            return None
+        return _Windows(groups, d + 2, window[d], stride[d], padding[d])
+
+    def copied(self, images: ir.Value, before: int, length: int) -> ir.Value:
+        """[N, C, ...] as [groups, samples, length * channels of a group], with zeros before and behind."""
+        n, channels, *places = static_shape(images)
+        parted = _B.reshape(images, [n, self.groups, channels // self.groups, *places])
+        others = [d + 1 for d in range(2, len(places) + 2) if d != self.dim]
+        rows = _B.permute(parted, [1, 0, *others, self.dim + 1, 2])
+        samples, size, inner = n * math.prod(places) // places[self.dim - 2], places[self.dim - 2], channels // self.groups
+        rows = _B.pad(_B.reshape(rows, [self.groups, samples, size, inner]), 2, before, length - before - size)
+        return _B.reshape(rows, [self.groups, samples, length * inner])
+
+    def images(self, rows: ir.Value, like: ir.Value) -> ir.Value:
+        """[groups, samples, places, channels of a group] as images [N, C, ...] of the type and sizes of `like`."""
+        n, channels, *places = static_shape(like)
+        others = [d for d in range(2, len(places) + 2) if d != self.dim]
+        parted = [self.groups, n, *(places[d - 2] for d in others), places[self.dim - 2], channels // self.groups]
+        rows = _B.reshape(_B.convert(rows, spelling_of(like)), parted)
+        at = {d: 2 + i for i, d in enumerate([*others, self.dim])}
+        back = [1, 0, len(parted) - 1, *(at[d] for d in range(2, len(places) + 2))]
+        return _B.reshape(_B.permute(rows, back), shape_of(like))
+
+    def weight(self, weight: ir.Value) -> ir.Value:
+        """The weight as [groups, results, places, channels]."""
+        channels, inner, *_ = static_shape(weight)
+        parted = _B.reshape(weight, [self.groups, channels // self.groups, inner, self.places])
+        return _B.permute(parted, [0, 1, 3, 2])
+
+
+def _convolution(op: ir.Operation) -> Sequence[ir.Value] | None:
+    x, weight, *bias = op.operands
+    found = _Windows.of(x, weight, convolution_arguments(op))
+    if found is None:
+        return None
+    (result,) = op.results
+    length = static_shape(x)[found.dim] + 2 * found.padding
+    rows = found.copied(x, found.padding, length)
+    total = _convolved(rows, found.weight(weight), static_shape(result)[found.dim], found.stride)
+    for b in bias:
+        along = _B.reshape(_B.convert(b, spelling_of(total)), [found.groups, 1, 1, shape_of(total)[-1]])
+        total = _B.pointwise("add", total, along)
+    return [found.images(total, result)]
+
+
+def _convolved(rows: ir.Value, weight: ir.Value, count: int, stride: int) -> ir.Value:
+    """`count` windows of each of the rows [groups, samples, length * channels] by the weight [groups, results, places,
+    channels], summed in a wider type."""
+    groups, samples, _ = static_shape(rows)
+    _, n, places, inner = static_shape(weight)
+    k = places * inner
+    windows = _B.unfold(rows, 2, count, k, stride * inner)
+    columns = _B.permute(_B.reshape(weight, [groups, 1, n, k]), [0, 1, 3, 2])
+    return _multiplied(windows, _B.expand(columns, [groups, samples, k, n]))
+
+
+def _multiplied(a: ir.Value, b: ir.Value) -> ir.Value:
+    """The product of two batches of matrices as a kernel."""
+    *batch, m, k = static_shape(a)
+    *_, n = static_shape(b)
+    product = MatMul(a, b, tensor([*batch, m, n], opmath(spelling_of(a)))).result
+    best, *_ = plans(math.prod(batch), m, n, k, byte_size(spelling_of(a)))
+    MatMul.product.put(product.owner, str(best.tile))
+    return product
