@@ -166,9 +166,10 @@ CHECKS: dict[str, tuple[str, str | None]] = {
 EPILOGUES = ("fold-batch-norm", "fuse-cudnn-convolution")
 
 _GPU_STEPS = {
-    "choose-layouts": ("widen-convolutions", "choose-layouts"),
-    # Once layouts are chosen: kernels of depthwise convolutions compute in channels_last.
-    "multiply-convolutions": ("multiply-convolutions", "depthwise-kernels", "grouped-convolutions"),
+    # Convolutions that become products have no layout to choose.
+    "choose-layouts": ("grouped-convolutions", "widen-convolutions", "choose-layouts"),
+    # Once layouts are chosen: its kernels compute in channels_last.
+    "multiply-convolutions": ("multiply-convolutions", "depthwise-kernels"),
     "sum-depthwise-gradients": (),
     # In the layout that it prefers, cuDNN computes epilogues that the CPU leaves to the kernel after the convolution.
     # Folding comes first: it makes a bias, which is part of the epilogue.

@@ -22,10 +22,12 @@ from typing import Any
 
 from cuesta._mlir import ir
 from cuesta.dialects.cuesta.contraction import Convolution, MatMul, convolution_arguments
+from cuesta.dialects.cuesta.shape import Slice
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.top_module import target_of
 from cuesta.dialects.types import byte_size, opmath, shape_of, spelling_of, static_shape, tensor
-from cuesta.passes.infra.graph_rewrite import rewrite_ops
+from cuesta.passes.analysis.match import only_user
+from cuesta.passes.infra.graph_rewrite import erase_dead, functions
 from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.passes.libraries.products.tiles import plans
 
@@ -46,7 +48,12 @@ class GroupedConvolutions(Pass):
 
     def run(self, module: ir.Module) -> None:
         if target_of(module).kind in _TARGETS:
-            rewrite_ops(module, {Convolution.OPERATION_NAME: _convolution})
+            for function in functions(module):
+                for op in [view.operation for view in function.regions[0].blocks[0].operations]:
+                    if Convolution.matches(op):
+                        with ir.InsertionPoint(op), op.location:
+                            _convolution(op)
+            erase_dead(module)
 
 
 @dataclass(frozen=True)
@@ -105,19 +112,32 @@ class _Windows:
         return _B.permute(parted, [0, 1, 3, 2])
 
 
-def _convolution(op: ir.Operation) -> Sequence[ir.Value] | None:
+def _convolution(op: ir.Operation) -> None:
+    """Replaces a convolution, or a slice of it that is all that is read: layers whose windows have an even number of
+    places cut off the last result."""
     x, weight, *bias = op.operands
     found = _Windows.of(x, weight, convolution_arguments(op))
     if found is None:
-        return None
-    (result,) = op.results
-    length = static_shape(x)[found.dim] + 2 * found.padding
-    rows = found.copied(x, found.padding, length)
-    total = _convolved(rows, found.weight(weight), static_shape(result)[found.dim], found.stride)
+        return
+    read = _read_part(op, found.dim)
+    (result,) = op.results if read is None else read.results
+    count = static_shape(result)[found.dim]
+    start = 0 if read is None else Slice.starts.of(read)[found.dim]
+    rows = found.copied(x, found.padding - start * found.stride, (count - 1) * found.stride + found.places)
+    total = _convolved(rows, found.weight(weight), count, found.stride)
     for b in bias:
         along = _B.reshape(_B.convert(b, spelling_of(total)), [found.groups, 1, 1, shape_of(total)[-1]])
         total = _B.pointwise("add", total, along)
-    return [found.images(total, result)]
+    result.replace_all_uses_with(found.images(total, result))
+
+
+def _read_part(op: ir.Operation, dim: int) -> ir.Operation | None:
+    """The slice along `dim` that alone reads a convolution; None where there is none."""
+    user = only_user(op.results[0])
+    if user is None or not Slice.matches(user) or Slice.steps.of(user)[dim] != 1:
+        return None
+    other = [d for d, (n, m) in enumerate(zip(shape_of(op.results[0]), shape_of(user.results[0]))) if n != m]
+    return user if other == [dim] else None
 
 
 def _convolved(rows: ir.Value, weight: ir.Value, count: int, stride: int) -> ir.Value:
