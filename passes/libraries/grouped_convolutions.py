@@ -21,14 +21,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from cuesta._mlir import ir
+from cuesta.dialects.aten import Call
 from cuesta.dialects.cuesta.contraction import Convolution, MatMul, convolution_arguments
-from cuesta.dialects.cuesta.shape import Slice
+from cuesta.dialects.cuesta.indexing import Window
+from cuesta.dialects.cuesta.shape import Flip, Slice
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.top_module import target_of
 from cuesta.dialects.types import byte_size, opmath, shape_of, spelling_of, static_shape, tensor
 from cuesta.passes.analysis.match import only_user
-from cuesta.passes.infra.graph_rewrite import erase_dead, functions
+from cuesta.passes.infra.graph_rewrite import erase_dead, functions, rewrite_ops
 from cuesta.passes.infra.registry import Pass, register_pass
+from cuesta.passes.libraries.convolution_gradients import are_gradients, completed, given_gradients, gradient_arguments
 from cuesta.passes.libraries.products.tiles import plans
 
 _B = GraphBuilder()
@@ -49,11 +52,12 @@ class GroupedConvolutions(Pass):
     def run(self, module: ir.Module) -> None:
         if target_of(module).kind in _TARGETS:
             for function in functions(module):
-                for op in [view.operation for view in function.regions[0].blocks[0].operations]:
-                    if Convolution.matches(op):
-                        with ir.InsertionPoint(op), op.location:
-                            _convolution(op)
+                ops = [view.operation for view in function.regions[0].blocks[0].operations]
+                for op in [op for op in ops if Convolution.matches(op)]:
+                    with ir.InsertionPoint(op), op.location:
+                        _convolution(op)
             erase_dead(module)
+            rewrite_ops(module, {Call.OPERATION_NAME: _gradients})
 
 
 @dataclass(frozen=True)
@@ -91,25 +95,34 @@ class _Windows:
         parted = _B.reshape(images, [n, self.groups, channels // self.groups, *places])
         others = [d + 1 for d in range(2, len(places) + 2) if d != self.dim]
         rows = _B.permute(parted, [1, 0, *others, self.dim + 1, 2])
-        samples, size, inner = n * math.prod(places) // places[self.dim - 2], places[self.dim - 2], channels // self.groups
-        rows = _B.pad(_B.reshape(rows, [self.groups, samples, size, inner]), 2, before, length - before - size)
-        return _B.reshape(rows, [self.groups, samples, length * inner])
+        size, inner = places[self.dim - 2], channels // self.groups
+        sizes = [self.groups, n * math.prod(places) // size, length, inner]
+        rows = _B.reshape(rows, [*sizes[:2], size, inner])
+        rows = Window(rows, [0, 0, -before, 0], [1] * 4, [1] * 4, 0.0, tensor(sizes, spelling_of(rows))).result
+        return _B.reshape(rows, [*sizes[:2], length * inner])
 
-    def images(self, rows: ir.Value, like: ir.Value) -> ir.Value:
-        """[groups, samples, places, channels of a group] as images [N, C, ...] of the type and sizes of `like`."""
+    def images(self, total: ir.Value, like: ir.Value) -> ir.Value:
+        """[groups, samples, channels of a group, places] as images [N, C, ...] of the type and sizes of `like`."""
         n, channels, *places = static_shape(like)
         others = [d for d in range(2, len(places) + 2) if d != self.dim]
-        parted = [self.groups, n, *(places[d - 2] for d in others), places[self.dim - 2], channels // self.groups]
-        rows = _B.reshape(_B.convert(rows, spelling_of(like)), parted)
-        at = {d: 2 + i for i, d in enumerate([*others, self.dim])}
-        back = [1, 0, len(parted) - 1, *(at[d] for d in range(2, len(places) + 2))]
-        return _B.reshape(_B.permute(rows, back), shape_of(like))
+        parted = [self.groups, n, *(places[d - 2] for d in others), channels // self.groups, places[self.dim - 2]]
+        total = _B.reshape(_B.convert(total, spelling_of(like)), parted)
+        at = {1: len(parted) - 2, self.dim: len(parted) - 1} | {d: 2 + i for i, d in enumerate(others)}
+        back = _B.permute(total, [1, 0, *(at[d] for d in range(1, len(places) + 2))])
+        return _B.reshape(back, shape_of(like))
 
-    def weight(self, weight: ir.Value) -> ir.Value:
-        """The weight as [groups, results, places, channels]."""
-        channels, inner, *_ = static_shape(weight)
-        parted = _B.reshape(weight, [self.groups, channels // self.groups, inner, self.places])
-        return _B.permute(parted, [0, 1, 3, 2])
+    def by_result(self, weight: ir.Value) -> ir.Value:
+        """The weight as [groups, results, places * channels]."""
+        outer, inner, *_ = static_shape(weight)
+        turned = _B.permute(_B.reshape(weight, [outer, inner, self.places]), [0, 2, 1])
+        return _B.reshape(turned, [self.groups, outer // self.groups, self.places * inner])
+
+    def by_channel(self, weight: ir.Value) -> ir.Value:
+        """The weight of the images' gradient: [groups, channels, places * results], the last place first."""
+        outer, inner, *_ = static_shape(weight)
+        parted = _B.reshape(weight, [self.groups, outer // self.groups, inner, self.places])
+        turned = _B.permute(parted, [0, 2, 3, 1])
+        return _B.reshape(Flip(turned, [2], turned.type).result, [self.groups, inner, self.places * (outer // self.groups)])
 
 
 def _convolution(op: ir.Operation) -> None:
@@ -124,9 +137,9 @@ def _convolution(op: ir.Operation) -> None:
     count = static_shape(result)[found.dim]
     start = 0 if read is None else Slice.starts.of(read)[found.dim]
     rows = found.copied(x, found.padding - start * found.stride, (count - 1) * found.stride + found.places)
-    total = _convolved(rows, found.weight(weight), count, found.stride)
+    total = _convolved(rows, found.by_result(weight), count, found.places, found.stride)
     for b in bias:
-        along = _B.reshape(_B.convert(b, spelling_of(total)), [found.groups, 1, 1, shape_of(total)[-1]])
+        along = _B.reshape(_B.convert(b, spelling_of(total)), [found.groups, 1, shape_of(total)[2], 1])
         total = _B.pointwise("add", total, along)
     result.replace_all_uses_with(found.images(total, result))
 
@@ -140,19 +153,63 @@ def _read_part(op: ir.Operation, dim: int) -> ir.Operation | None:
     return user if other == [dim] else None
 
 
-def _convolved(rows: ir.Value, weight: ir.Value, count: int, stride: int) -> ir.Value:
-    """`count` windows of each of the rows [groups, samples, length * channels] by the weight [groups, results, places,
-    channels], summed in a wider type."""
+def _gradients(op: ir.Operation) -> Sequence[ir.Value] | None:
+    """Replaces the gradients of images and weight, which are products as well.
+
+    The rows of images and of the results' gradient get one length, so that both gradients read the same copies, and all
+    samples are one long row where the weight's is summed: between the samples the results' gradient has zeros.
+    """
+    if not are_gradients(op):
+        return None
+    gradient, x, weight, _, *parameters, _ = gradient_arguments(op)
+    found = _Windows.of(x, weight, parameters)
+    if found is None or found.stride != 1 or found.padding >= found.places:
+        return None
+    stands, made = given_gradients(op), dict[int, ir.Value]()
+    size, count = (static_shape(v)[found.dim] for v in (x, gradient))
+    before = found.places - 1 - found.padding
+    length = max(size + 2 * found.padding, count + 2 * before)
+    behind = found.copied(gradient, before, length)
+    if 0 in stands:
+        total = _convolved(behind, found.by_channel(weight), size, found.places)
+        made[0] = found.images(total, x)
+    if 1 in stands:
+        made[1] = _weight_gradient(found, found.copied(x, found.padding, length), behind, before, weight)
+    return completed(op, made)
+
+
+def _weight_gradient(
+    found: _Windows, images: ir.Value, gradient: ir.Value, before: int, weight: ir.Value
+) -> ir.Value:
+    """The weight's gradient, from rows of the images and of the results' gradient, which has `before` zeros first."""
+    groups, samples, _ = static_shape(images)
+    outer, inner, *_ = static_shape(weight)
+    n = outer // groups
+    length = static_shape(images)[2] // inner
+    terms = samples * length - found.places + 1
+    windows = _B.unfold(
+        _B.reshape(images, [groups, samples * length * inner]), 1, terms, found.places * inner, inner
+    )
+    flat = _B.reshape(gradient, [groups, samples * length * n])
+    factor = _B.reshape(_B.slice(flat, 1, before * n, terms * n), [groups, terms, n])
+    total = _B.convert(_multiplied(_B.permute(factor, [0, 2, 1]), windows), spelling_of(weight))
+    turned = _B.permute(_B.reshape(total, [outer, found.places, inner]), [0, 2, 1])
+    return _B.reshape(turned, shape_of(weight))
+
+
+def _convolved(rows: ir.Value, weight: ir.Value, count: int, places: int, stride: int = 1) -> ir.Value:
+    """The weight [groups, results, places * channels] times `count` windows of each of the rows [groups, samples,
+    length * channels], as [groups, samples, results, count] in a wider type."""
     groups, samples, _ = static_shape(rows)
-    _, n, places, inner = static_shape(weight)
-    k = places * inner
-    windows = _B.unfold(rows, 2, count, k, stride * inner)
-    columns = _B.permute(_B.reshape(weight, [groups, 1, n, k]), [0, 1, 3, 2])
-    return _multiplied(windows, _B.expand(columns, [groups, samples, k, n]))
+    _, n, k = static_shape(weight)
+    windows = _B.unfold(rows, 2, count, k, stride * (k // places))
+    weights = _B.expand(_B.reshape(weight, [groups, 1, n, k]), [groups, samples, n, k])
+    return _multiplied(weights, _B.permute(windows, [0, 1, 3, 2]))
 
 
 def _multiplied(a: ir.Value, b: ir.Value) -> ir.Value:
-    """The product of two batches of matrices as a kernel."""
+    """The product of two batches of matrices as a kernel. The factor with fewer rows is the left one, which tensor cores
+    take 64 at a time; they are fastest with many columns of the right one."""
     *batch, m, k = static_shape(a)
     *_, n = static_shape(b)
     product = MatMul(a, b, tensor([*batch, m, n], opmath(spelling_of(a)))).result
