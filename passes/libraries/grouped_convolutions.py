@@ -33,6 +33,7 @@ from cuesta.passes.infra.graph_rewrite import erase_dead, functions, rewrite_ops
 from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.passes.libraries.convolution_gradients import are_gradients, completed, given_gradients, gradient_arguments
 from cuesta.passes.libraries.products.tiles import plans
+from cuesta.passes.libraries.split_readers import Merged, split_readers
 
 _B = GraphBuilder()
 
@@ -90,26 +91,26 @@ class _Windows:
         return _Windows(groups, d + 2, window[d], stride[d], padding[d])
 
     def copied(self, images: ir.Value, before: int, length: int) -> ir.Value:
-        """[N, C, ...] as [groups, samples, length * channels of a group], with zeros before and behind."""
+        """[N, C, ...] as [groups, N, ..., length * channels of a group], with `before` zeros first, and last as many as
+        the length takes."""
         n, channels, *places = static_shape(images)
-        parted = _B.reshape(images, [n, self.groups, channels // self.groups, *places])
+        inner = channels // self.groups
+        parted = _B.reshape(images, [n, self.groups, inner, *places])
         others = [d + 1 for d in range(2, len(places) + 2) if d != self.dim]
         rows = _B.permute(parted, [1, 0, *others, self.dim + 1, 2])
-        size, inner = places[self.dim - 2], channels // self.groups
-        sizes = [self.groups, n * math.prod(places) // size, length, inner]
-        rows = _B.reshape(rows, [*sizes[:2], size, inner])
-        rows = Window(rows, [0, 0, -before, 0], [1] * 4, [1] * 4, 0.0, tensor(sizes, spelling_of(rows))).result
-        return _B.reshape(rows, [*sizes[:2], length * inner])
+        *batch, _, _ = static_shape(rows)
+        sizes = [*batch, length, inner]
+        starts = [*(0 for _ in batch), -before, 0]
+        ones = [1] * len(sizes)
+        rows = Window(rows, starts, ones, ones, 0.0, tensor(sizes, spelling_of(rows))).result
+        return _B.reshape(rows, [*batch, length * inner])
 
-    def images(self, total: ir.Value, like: ir.Value) -> ir.Value:
-        """[groups, samples, channels of a group, places] as images [N, C, ...] of the type and sizes of `like`."""
-        n, channels, *places = static_shape(like)
-        others = [d for d in range(2, len(places) + 2) if d != self.dim]
-        parted = [self.groups, n, *(places[d - 2] for d in others), channels // self.groups, places[self.dim - 2]]
-        total = _B.reshape(_B.convert(total, spelling_of(like)), parted)
-        at = {1: len(parted) - 2, self.dim: len(parted) - 1} | {d: 2 + i for i, d in enumerate(others)}
-        back = _B.permute(total, [1, 0, *(at[d] for d in range(1, len(places) + 2))])
-        return _B.reshape(back, shape_of(like))
+    def images(self, total: ir.Value, kind: str) -> Merged:
+        """[groups, N, ..., channels of a group, places] as images [N, C, ...] of the type `kind`."""
+        rank = len(shape_of(total))
+        others = iter(range(2, rank - 2))
+        places = ((rank - 1,) if d == self.dim else (next(others),) for d in range(2, rank - 1))
+        return Merged(_B.convert(total, kind), ((1,), (0, rank - 2), *places))
 
     def by_result(self, weight: ir.Value) -> ir.Value:
         """The weight as [groups, results, places * channels]."""
@@ -139,9 +140,17 @@ def _convolution(op: ir.Operation) -> None:
     rows = found.copied(x, found.padding - start * found.stride, (count - 1) * found.stride + found.places)
     total = _convolved(rows, found.by_result(weight), count, found.places, found.stride)
     for b in bias:
-        along = _B.reshape(_B.convert(b, spelling_of(total)), [found.groups, 1, shape_of(total)[2], 1])
+        groups, *batch, n, _ = shape_of(total)
+        along = _B.reshape(_B.convert(b, spelling_of(total)), [groups, *[1 for _ in batch], n, 1])
         total = _B.pointwise("add", total, along)
-    result.replace_all_uses_with(found.images(total, result))
+    _put(result, found.images(total, spelling_of(result)))
+
+
+def _put(old: ir.Value, images: Merged) -> None:
+    """Replaces a value by images, and has pointwise ops that read them computed in the kernel that makes them."""
+    new = images.build()
+    old.replace_all_uses_with(new)
+    split_readers(new, images)
 
 
 def _read_part(op: ir.Operation, dim: int) -> ir.Operation | None:
@@ -172,7 +181,7 @@ def _gradients(op: ir.Operation) -> Sequence[ir.Value] | None:
     behind = found.copied(gradient, before, length)
     if 0 in stands:
         total = _convolved(behind, found.by_channel(weight), size, found.places)
-        made[0] = found.images(total, x)
+        made[0] = found.images(total, spelling_of(x)).build()
     if 1 in stands:
         made[1] = _weight_gradient(found, found.copied(x, found.padding, length), behind, before, weight)
     return completed(op, made)
@@ -182,15 +191,13 @@ def _weight_gradient(
     found: _Windows, images: ir.Value, gradient: ir.Value, before: int, weight: ir.Value
 ) -> ir.Value:
     """The weight's gradient, from rows of the images and of the results' gradient, which has `before` zeros first."""
-    groups, samples, _ = static_shape(images)
+    groups, *batch, row = static_shape(images)
     outer, inner, *_ = static_shape(weight)
     n = outer // groups
-    length = static_shape(images)[2] // inner
-    terms = samples * length - found.places + 1
-    windows = _B.unfold(
-        _B.reshape(images, [groups, samples * length * inner]), 1, terms, found.places * inner, inner
-    )
-    flat = _B.reshape(gradient, [groups, samples * length * n])
+    places = math.prod(batch) * row // inner
+    terms = places - found.places + 1
+    windows = _B.unfold(_B.reshape(images, [groups, places * inner]), 1, terms, found.places * inner, inner)
+    flat = _B.reshape(gradient, [groups, places * n])
     factor = _B.reshape(_B.slice(flat, 1, before * n, terms * n), [groups, terms, n])
     total = _B.convert(_multiplied(_B.permute(factor, [0, 2, 1]), windows), spelling_of(weight))
     turned = _B.permute(_B.reshape(total, [outer, found.places, inner]), [0, 2, 1])
@@ -198,13 +205,14 @@ def _weight_gradient(
 
 
 def _convolved(rows: ir.Value, weight: ir.Value, count: int, places: int, stride: int = 1) -> ir.Value:
-    """The weight [groups, results, places * channels] times `count` windows of each of the rows [groups, samples,
-    length * channels], as [groups, samples, results, count] in a wider type."""
-    groups, samples, _ = static_shape(rows)
+    """The weight [groups, results, places * channels] times `count` windows of each of the rows [groups, ...,
+    length * channels], as [groups, ..., results, count] in a wider type."""
+    groups, *batch, _ = static_shape(rows)
     _, n, k = static_shape(weight)
-    windows = _B.unfold(rows, 2, count, k, stride * (k // places))
-    weights = _B.expand(_B.reshape(weight, [groups, 1, n, k]), [groups, samples, n, k])
-    return _multiplied(weights, _B.permute(windows, [0, 1, 3, 2]))
+    last = len(batch) + 1
+    windows = _B.unfold(rows, last, count, k, stride * (k // places))
+    weights = _B.expand(_B.reshape(weight, [groups, *[1 for _ in batch], n, k]), [groups, *batch, n, k])
+    return _multiplied(weights, _B.permute(windows, [*range(last), last + 1, last]))
 
 
 def _multiplied(a: ir.Value, b: ir.Value) -> ir.Value:
