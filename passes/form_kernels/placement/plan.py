@@ -4,13 +4,14 @@ concatenations, whose parts are written in place.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import TypeAlias
 
 from cuesta._mlir import ir
 from cuesta.dialects import aten
 from cuesta.dialects.cuesta.shape import Expand, Permute, Reshape
 from cuesta.dialects.named_linalg import is_generic
+from cuesta.dialects.product import is_in_panels
 from cuesta.dialects.types import byte_size, row_major, shape_of, spelling_of
 from cuesta.passes.analysis.aliases import alias_root
 from cuesta.passes.analysis.layout import Layout, aligned_strides, is_dense, memory_order
@@ -112,9 +113,10 @@ def plan(
         if isinstance(item, Node) and item.windows:  # channels side by side
             for value in (item.op.operands[0], *item.gathers):
                 _prefer(where, value, row_major(shape_of(value)))
+    blocks = _in_blocks(items, grouping)
     for item in items:  # last: calls take precedence
         if Reshape.matches(item.op):
-            _spare_copy(where, item.op)
+            _spare_copy(where, item.op, blocks)
 
     _align_rows(where, items, grouping, returned)
 
@@ -164,13 +166,35 @@ def _prefer(where: Assignment, value: Value, strides: Sequence[Number]) -> None:
         where.preferred[root] = memory_order(shape_of(root), own)
 
 
-def _spare_copy(where: Assignment, reshape: ir.Operation) -> None:
+def _in_blocks(items: Sequence[Item], grouping: Grouping) -> set[Value]:
+    """The results that kernels of products on tensor cores compute: their programs turn blocks anyway, from the order
+    of the sums in registers to that of memory."""
+    nodes = [item for item in items if isinstance(item, Node)]
+    groups = {id(grouping.group[n.index]) for n in nodes if n.tile is not None and not is_in_panels(n.tile)}
+    return {result for n in nodes if id(grouping.group[n.index]) in groups for result in n.results}
+
+
+def _spare_copy(where: Assignment, reshape: ir.Operation, blocks: Container[Value]) -> None:
     """Saves a reshape's copy. If a generic's result is permuted and then reshaped (as attention heads are) and has no
-    other use, the generic writes it in the permuted order, and the reshape is a view. The contiguous dim must stay."""
-    (value,) = reshape.operands
-    while not isinstance(value.owner, ir.Block) and Permute.matches(value.owner) and len(list(value.uses)) == 1:
+    other use, the generic writes it in the permuted order, and the reshape is a view. The contiguous dim must stay, but
+    for results that are written in `blocks`."""
+    (whole,) = reshape.operands
+    value = whole
+    while not isinstance(value.owner, ir.Block) and _turns(value.owner) and len(list(value.uses)) == 1:
         value = value.owner.operands[0]
-    last = len(shape_of(value)) - 1
-    found = _through_views(reshape.operands[0], list(range(last + 1)))
-    if found is not None and found[0] == value and found[1][-1:] == [last] and len(list(value.uses)) == 1:
-        _prefer(where, reshape.operands[0], row_major(shape_of(reshape.operands[0])))
+    found = _through_views(whole, list(range(len(shape_of(whole)))))
+    if found is None or found[0] != value or len(list(value.uses)) != 1:
+        return
+    if value in blocks and _turns(reshape):
+        return  # needs no copy in any order; a reshape below it may
+    _, last = max(((n != 1, d) for d, n in enumerate(shape_of(whole))), default=(False, -1))
+    if found[1][-1:] == [last] or value in blocks:
+        _prefer(where, whole, row_major(shape_of(whole)))
+
+
+def _turns(view: ir.Operation) -> bool:
+    """Whether a view permutes dims, or adds and takes away dims of 1."""
+    if Reshape.matches(view):
+        old, new = ([n for n in shape_of(x) if n != 1] for x in (view.operands[0], view.results[0]))
+        return old == new
+    return Permute.matches(view)
