@@ -1,8 +1,8 @@
 """Turns grouped convolutions with long windows along one dim into matrix products on a GPU.
 
-    cuesta.convolution(%x, %w) {groups = 16}        %1 = reshape(permute(pad(%x))) : tensor<8x16x29952xbf16>
-      %x : tensor<8x768x496xbf16>               →   %2 = unfold(%1) {step = 48}    : tensor<8x16x497x6144xbf16>
-      %w : tensor<768x48x128xbf16>                  %3 = cuesta.mm(%2, permute(%w)) {product = "128x64x64/4/4"}
+    cuesta.convolution(%x, %w) {groups = 16}      %1 = cuesta.window(permute(%x))      : tensor<16x8x627x48xbf16>
+      %x : tensor<8x768x499xbf16>              →  %2 = cuesta.unfold(reshape(%1))      : tensor<16x8x500x6144xbf16>
+      %w : tensor<768x48x128xbf16>                %3 = cuesta.mm(permute(%w), permute(%2)) {product = "64x256x64/4/4"}
 
 In a padded copy of the images that has each group's channels side by side, a window is contiguous memory, and the
 windows of neighbouring places overlap: as a matrix they are a view whose rows begin a few elements apart, which
@@ -21,15 +21,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from cuesta._mlir import ir
-from cuesta.dialects.aten import Call
 from cuesta.dialects.cuesta.contraction import Convolution, MatMul, convolution_arguments
 from cuesta.dialects.cuesta.indexing import Window
 from cuesta.dialects.cuesta.shape import Flip, Slice
 from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.product import LEAST
 from cuesta.dialects.top_module import target_of
 from cuesta.dialects.types import byte_size, opmath, shape_of, spelling_of, static_shape, tensor
 from cuesta.passes.analysis.match import only_user
-from cuesta.passes.infra.graph_rewrite import erase_dead, functions, rewrite_ops
+from cuesta.passes.infra.graph_rewrite import erase_dead, functions, replace
 from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.passes.libraries.convolution_gradients import are_gradients, completed, given_gradients, gradient_arguments
 from cuesta.passes.libraries.products.tiles import plans
@@ -40,8 +40,8 @@ _B = GraphBuilder()
 #: The targets whose library is known to be slow, and the interpreter, on which the kernels are tested.
 _TARGETS = ("cuda", "tt")
 _FLOATS = ("bf16", "f16")
-#: The fewest places of a window, and the fewest elements: with fewer, cuDNN may have a kernel.
-_LEAST_PLACES, _LEAST_WINDOW = 16, 128
+#: The fewest places of a window: for shorter ones cuDNN may have a kernel.
+_LEAST_PLACES = 16
 #: Windows begin at multiples of so many bytes: each of a thread's loads is as wide.
 _ALIGNED = 16
 
@@ -54,11 +54,14 @@ class GroupedConvolutions(Pass):
         if target_of(module).kind in _TARGETS:
             for function in functions(module):
                 ops = [view.operation for view in function.regions[0].blocks[0].operations]
-                for op in [op for op in ops if Convolution.matches(op)]:
+                # All are found before any is replaced: a call that is replaced is erased.
+                convolutions, calls = (
+                    [op for op in ops if is_one(op)] for is_one in (Convolution.matches, are_gradients)
+                )
+                for op, rule in [*((op, _convolution) for op in convolutions), *((op, _gradients) for op in calls)]:
                     with ir.InsertionPoint(op), op.location:
-                        _convolution(op)
+                        rule(op)
             erase_dead(module)
-            rewrite_ops(module, {Call.OPERATION_NAME: _gradients})
 
 
 @dataclass(frozen=True)
@@ -82,11 +85,14 @@ class _Windows:
             return None
         channels, inner, *window = static_shape(weight)
         (d, *others) = sorted(range(len(window)), key=lambda d: -window[d])
-        if any(window[e] != 1 or stride[e] != 1 or padding[e] != 0 for e in others) or dilation[d] != 1:
+        if any(window[e] != 1 or stride[e] != 1 or padding[e] != 0 for e in others):
+            return None
+        if window[d] < _LEAST_PLACES or dilation[d] != 1:
             return None
         if groups == 1 or any(n % (_ALIGNED // byte_size(spelling_of(x))) for n in (inner, channels // groups)):
             return None
-        if window[d] < _LEAST_PLACES or window[d] * inner < _LEAST_WINDOW:
+        size = static_shape(x)[d + 2]
+        if min(size, (size + 2 * padding[d] - window[d]) // stride[d] + 1) < LEAST:
             return None
         return _Windows(groups, d + 2, window[d], stride[d], padding[d])
 
@@ -123,7 +129,8 @@ class _Windows:
         outer, inner, *_ = static_shape(weight)
         parted = _B.reshape(weight, [self.groups, outer // self.groups, inner, self.places])
         turned = _B.permute(parted, [0, 2, 3, 1])
-        return _B.reshape(Flip(turned, [2], turned.type).result, [self.groups, inner, self.places * (outer // self.groups)])
+        flipped = Flip(turned, [2], turned.type).result
+        return _B.reshape(flipped, [self.groups, inner, self.places * (outer // self.groups)])
 
 
 def _convolution(op: ir.Operation) -> None:
@@ -136,20 +143,15 @@ def _convolution(op: ir.Operation) -> None:
     read = _read_part(op, found.dim)
     (result,) = op.results if read is None else read.results
     count = static_shape(result)[found.dim]
-    start = 0 if read is None else Slice.starts.of(read)[found.dim]
+    start = 0 if read is None else Slice.starts.known(read)[found.dim]
     rows = found.copied(x, found.padding - start * found.stride, (count - 1) * found.stride + found.places)
     total = _convolved(rows, found.by_result(weight), count, found.places, found.stride)
     for b in bias:
         groups, *batch, n, _ = shape_of(total)
         along = _B.reshape(_B.convert(b, spelling_of(total)), [groups, *[1 for _ in batch], n, 1])
         total = _B.pointwise("add", total, along)
-    _put(result, found.images(total, spelling_of(result)))
-
-
-def _put(old: ir.Value, images: Merged) -> None:
-    """Replaces a value by images, and has pointwise ops that read them computed in the kernel that makes them."""
-    new = images.build()
-    old.replace_all_uses_with(new)
+    images = found.images(total, spelling_of(result))
+    result.replace_all_uses_with(new := images.build())
     split_readers(new, images)
 
 
@@ -158,38 +160,38 @@ def _read_part(op: ir.Operation, dim: int) -> ir.Operation | None:
     user = only_user(op.results[0])
     if user is None or not Slice.matches(user) or Slice.steps.of(user)[dim] != 1:
         return None
-    other = [d for d, (n, m) in enumerate(zip(shape_of(op.results[0]), shape_of(user.results[0]))) if n != m]
-    return user if other == [dim] else None
+    sizes, kept = static_shape(op.results[0]), static_shape(user.results[0])
+    cut = [d for d, (n, m) in enumerate(zip(sizes, kept, strict=True)) if n != m]
+    return user if cut == [dim] and kept[dim] >= LEAST else None
 
 
-def _gradients(op: ir.Operation) -> Sequence[ir.Value] | None:
+def _gradients(op: ir.Operation) -> None:
     """Replaces the gradients of images and weight, which are products as well.
 
     The rows of images and of the results' gradient get one length, so that both gradients read the same copies, and all
     samples are one long row where the weight's is summed: between the samples the results' gradient has zeros.
     """
-    if not are_gradients(op):
-        return None
     gradient, x, weight, _, *parameters, _ = gradient_arguments(op)
     found = _Windows.of(x, weight, parameters)
     if found is None or found.stride != 1 or found.padding >= found.places:
-        return None
+        return
     stands, made = given_gradients(op), dict[int, ir.Value]()
     size, count = (static_shape(v)[found.dim] for v in (x, gradient))
     before = found.places - 1 - found.padding
     length = max(size + 2 * found.padding, count + 2 * before)
     behind = found.copied(gradient, before, length)
-    if 0 in stands:
-        total = _convolved(behind, found.by_channel(weight), size, found.places)
-        made[0] = found.images(total, spelling_of(x)).build()
     if 1 in stands:
         made[1] = _weight_gradient(found, found.copied(x, found.padding, length), behind, before, weight)
-    return completed(op, made)
+    if 0 in stands:
+        total = _convolved(behind, found.by_channel(weight), size, found.places)
+        images = found.images(total, spelling_of(x))
+        made[0] = images.build()
+    replace(op, completed(op, made))
+    if 0 in stands:
+        split_readers(made[0], images)
 
 
-def _weight_gradient(
-    found: _Windows, images: ir.Value, gradient: ir.Value, before: int, weight: ir.Value
-) -> ir.Value:
+def _weight_gradient(found: _Windows, images: ir.Value, gradient: ir.Value, before: int, weight: ir.Value) -> ir.Value:
     """The weight's gradient, from rows of the images and of the results' gradient, which has `before` zeros first."""
     groups, *batch, row = static_shape(images)
     outer, inner, *_ = static_shape(weight)
@@ -216,8 +218,8 @@ def _convolved(rows: ir.Value, weight: ir.Value, count: int, places: int, stride
 
 
 def _multiplied(a: ir.Value, b: ir.Value) -> ir.Value:
-    """The product of two batches of matrices as a kernel. The factor with fewer rows is the left one, which tensor cores
-    take 64 at a time; they are fastest with many columns of the right one."""
+    """The product of two batches of matrices as a kernel. Tensor cores take 64 rows of the left factor at a time, and
+    are fastest with many columns of the right one: the channels of a group are rows, and places are columns."""
     *batch, m, k = static_shape(a)
     *_, n = static_shape(b)
     product = MatMul(a, b, tensor([*batch, m, n], opmath(spelling_of(a)))).result

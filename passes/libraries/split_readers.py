@@ -12,7 +12,6 @@ dims of the result. Where they are in memory this costs nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cuesta._mlir import ir
