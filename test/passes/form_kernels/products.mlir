@@ -52,3 +52,20 @@ func.func @graph(%x: tensor<64x36xf32> {cuesta.strides = [36, 1]}, %b: tensor<36
   %2 = "cuesta.mm"(%1, %b) {product = "64x64x32/4/3"} : (tensor<64x36xbf16>, tensor<36x4096xbf16>) -> tensor<64x4096xf32>
   return %2 : tensor<64x4096xf32>
 }
+
+// -----
+// Dims that are turned and merged behind a product are written in that order, though another dim is contiguous then:
+// no copy follows, and a dim of 1 is in nobody's way.
+// CHECK: func.func @graph
+// CHECK: %[[WRITTEN:.*]] = "host.view"(%{{.*}}) {{.*}} -> memref<2x48x4x64xf32>
+// CHECK-NOT: ops = ["copy"]
+// CHECK: return
+func.func @graph(%a: tensor<4x2x64x32xbf16> {cuesta.strides = [4096, 2048, 32, 1]}, %b: tensor<4x2x32x48xbf16> {cuesta.strides = [3072, 1536, 48, 1]}) -> (tensor<96xf32> {cuesta.strides = [1]}) {
+  %0 = "cuesta.mm"(%a, %b) {product = "64x16x32/4/3"} : (tensor<4x2x64x32xbf16>, tensor<4x2x32x48xbf16>) -> tensor<4x2x64x48xf32>
+  %1 = "cuesta.exp"(%0) : (tensor<4x2x64x48xf32>) -> tensor<4x2x64x48xf32>
+  %2 = "cuesta.reshape"(%1) : (tensor<4x2x64x48xf32>) -> tensor<4x2x1x64x48xf32>
+  %3 = "cuesta.permute"(%2) {dims = [1, 2, 4, 0, 3]} : (tensor<4x2x1x64x48xf32>) -> tensor<2x1x48x4x64xf32>
+  %4 = "cuesta.reshape"(%3) : (tensor<2x1x48x4x64xf32>) -> tensor<96x256xf32>
+  %5 = "cuesta.sum"(%4) {dims = [1], keepdim = 0} : (tensor<96x256xf32>) -> tensor<96xf32>
+  return %5 : tensor<96xf32>
+}
