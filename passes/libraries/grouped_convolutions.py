@@ -201,9 +201,9 @@ def _weight_gradient(found: _Windows, images: ir.Value, gradient: ir.Value, befo
     windows = _B.unfold(_B.reshape(images, [groups, places * inner]), 1, terms, found.places * inner, inner)
     flat = _B.reshape(gradient, [groups, places * n])
     factor = _B.reshape(_B.slice(flat, 1, before * n, terms * n), [groups, terms, n])
-    total = _B.convert(_multiplied(_B.permute(factor, [0, 2, 1]), windows), spelling_of(weight))
-    turned = _B.permute(_B.reshape(total, [outer, found.places, inner]), [0, 2, 1])
-    return _B.reshape(turned, shape_of(weight))
+    total = _multiplied(_B.permute(factor, [0, 2, 1]), windows, [gradient, images])
+    total = _B.reshape(_B.convert(total, spelling_of(weight)), [outer, found.places, inner])
+    return _B.reshape(_B.permute(total, [0, 2, 1]), shape_of(weight))
 
 
 def _convolved(rows: ir.Value, weight: ir.Value, count: int, places: int, stride: int = 1) -> ir.Value:
@@ -214,15 +214,20 @@ def _convolved(rows: ir.Value, weight: ir.Value, count: int, places: int, stride
     last = len(batch) + 1
     windows = _B.unfold(rows, last, count, k, stride * (k // places))
     weights = _B.expand(_B.reshape(weight, [groups, *[1 for _ in batch], n, k]), [groups, *batch, n, k])
-    return _multiplied(weights, _B.permute(windows, [*range(last), last + 1, last]))
+    return _multiplied(weights, _B.permute(windows, [*range(last), last + 1, last]), [rows, weight])
 
 
-def _multiplied(a: ir.Value, b: ir.Value) -> ir.Value:
-    """The product of two batches of matrices as a kernel. Tensor cores take 64 rows of the left factor at a time, and
-    are fastest with many columns of the right one: the channels of a group are rows, and places are columns."""
+def _multiplied(a: ir.Value, b: ir.Value, held: Sequence[ir.Value]) -> ir.Value:
+    """The product of two batches of matrices as a kernel; `held` are the tensors whose elements these repeat.
+
+    Tensor cores take 64 rows of the left factor at a time, and are fastest with many columns of the right one: the
+    channels of a group are rows, and places are columns.
+    """
     *batch, m, k = static_shape(a)
     *_, n = static_shape(b)
     product = MatMul(a, b, tensor([*batch, m, n], opmath(spelling_of(a)))).result
-    best, *_ = plans(math.prod(batch), m, n, k, byte_size(spelling_of(a)))
+    count, width = math.prod(batch), byte_size(spelling_of(a))
+    moved = (sum(math.prod(static_shape(x)) for x in held) + count * m * n) * width
+    best, *_ = plans(count, m, n, k, width, moved=moved)
     MatMul.product.put(product.owner, str(best.tile))
     return product

@@ -107,11 +107,20 @@ class Plan:
         return Plan(Tile.parse(tile), int(parts.removesuffix(" parts")) if parts else 1)
 
 
-def plans(batch: int, m: int, n: int, k: int, width: int, scattered: bool = False, shared: int = SHARED) -> list[Plan]:
+def plans(
+    batch: int,
+    m: int,
+    n: int,
+    k: int,
+    width: int,
+    scattered: bool = False,
+    shared: int = SHARED,
+    moved: int | None = None,
+) -> list[Plan]:
     """The plans for a product of elements of `width` bytes, sorted by the rule's estimate of their time.
 
     `scattered`: elements are loaded one by one, or f32 is multiplied without tensor cores. `shared`: bytes of shared
-    memory that a program may have.
+    memory that a program may have. `moved`: bytes of the factors and the result, where rows of a factor share memory.
     """
     sizes = (batch, m, n, k)
     if scattered:
@@ -130,7 +139,7 @@ def plans(batch: int, m: int, n: int, k: int, width: int, scattered: bool = Fals
         if share == 1 or (own.m, own.n) not in blocks:
             fitted.setdefault(own, (rates[0] * share, rates[1] * share))
     found = [(Plan(tile, parts), rates) for tile, rates in fitted.items() for parts in _parts(tile, sizes)]
-    return [plan for plan, _ in sorted(found, key=lambda each: seconds(each[0], each[1], sizes, width))]
+    return [plan for plan, _ in sorted(found, key=lambda each: seconds(each[0], each[1], sizes, width, moved))]
 
 
 def plan_of_few_rows(n: int, k: int, along_k: bool = True) -> Plan:
@@ -175,9 +184,9 @@ def _parts(tile: Tile, sizes: tuple[int, int, int, int]) -> Sequence[int]:
     return found
 
 
-def seconds(plan: Plan, rates: Rates, sizes: tuple[int, int, int, int], width: int) -> float:
+def seconds(plan: Plan, rates: Rates, sizes: tuple[int, int, int, int], width: int, moved: int | None = None) -> float:
     """About how many seconds a product takes on an H200. `rates`: multiplications a second, in 1e12, of one program on
-    a multiprocessor, and of several there."""
+    a multiprocessor, and of several there. `moved`: as for `plans`."""
     tile = plan.tile
     batch, m, n, k = sizes
     programs = batch * math.ceil(m / tile.m) * math.ceil(n / tile.n) * plan.parts
@@ -198,7 +207,7 @@ def seconds(plan: Plan, rates: Rates, sizes: tuple[int, int, int, int], width: i
     whole, left = divmod(programs, fit * _MULTIPROCESSORS)
     total = whole * wave(fit) + (wave(math.ceil(left / _MULTIPROCESSORS)) if left else 0)
     # Each operand is loaded from memory once, and from the cache again for each tile that needs it.
-    once = batch * (m * k + k * n + m * n) * width
+    once = batch * (m * k + k * n + m * n) * width if moved is None else moved
     loaded = programs * length * (tile.m + tile.n) * width
     memory = (once + _AGAIN * max(loaded - once, 0)) / (_FROM_MEMORY * _MULTIPROCESSORS)
     total = max(total, memory + _BESIDE) + _LAUNCH
