@@ -41,3 +41,9 @@ def test_no_tile_is_larger_than_the_product_wants(sizes: tuple[int, int, int, in
             tile = plan.tile
             assert all(t < 2 * max(size, 16) for t, size in ((tile.m, m), (tile.n, n), (tile.k, k)))
             assert k % plan.parts == 0
+
+
+def test_rows_that_share_memory_are_not_moved_again() -> None:
+    # A gradient of a grouped convolution: by what its windows seem to have, memory is the limit for any tile.
+    seeming, real = (plans(16, 48, 912, 4136, 2, moved=moved)[0].tile for moved in (None, 12_000_000))
+    assert (seeming.n, real.n) == (256, 128)
