@@ -61,6 +61,8 @@ _GRAPH = (
     "hoist-reshapes",
     "fold-views",
     "cse",
+    # Concatenations are made in the order in which they are read.
+    "permute-parts",
     # Concatenations of single elements along the last dim become selects.
     "interleave-parts",
     # 9. Move concatenations below elementwise ops, which then run before the concatenation is written.
