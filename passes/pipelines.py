@@ -167,6 +167,10 @@ CHECKS: dict[str, tuple[str, str | None]] = {
 #: Passes that fuse a convolution's epilogue into its call.
 EPILOGUES = ("fold-batch-norm", "fuse-cudnn-convolution")
 
+#: Parts of the rows that are reduced both along and down: four programs for each multiprocessor, each of which walks a
+#: part's rows one after the other.
+_PARTS = 528
+
 _GPU_STEPS = {
     # Convolutions that become products have no layout to choose.
     "choose-layouts": ("grouped-convolutions", "widen-convolutions", "choose-layouts"),
@@ -184,15 +188,15 @@ _GPU_STEPS = {
     "find-positions": (),
     # Not measured on a GPU.
     "reduce-outer-first": (),
-    _SPLIT: ("split-reductions",),
+    _SPLIT: (f"split-reductions{{cut={_PARTS}}}",),
     # Splitting leaves reshapes between a reduction and its operands: cheap ops are recomputed below the reshapes.
     # Two values in a byte, side by side in a row, are unpacked by selects, and their reshapes move up as well.
     "hoist-reshapes": ("interleave-parts", "hoist-reshapes{repeat=true}"),
     # Parts of one tensor in another order are read by the kernel that needs them.
     "interleave-parts": ("swapped-parts",),
     "sink-concatenations": (),
-    # On a GPU every long reduction is split already.
-    "cut-rows": (),
+    # What joins the parts is split, too.
+    "cut-rows": (f"cut-rows{{parts={_PARTS}}}", "split-reductions"),
 }
 
 _GPU_GRAPH = (

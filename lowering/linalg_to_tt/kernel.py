@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -16,15 +16,11 @@ from cuesta.errors import Unsupported
 from cuesta.lowering.linalg_to_tt import reduction
 from cuesta.lowering.linalg_to_tt.elementwise import Elementwise
 from cuesta.lowering.linalg_to_tt.frame import Frame, Value, common_shape, stretched
+from cuesta.lowering.linalg_to_tt.last_block import Access, last_block
 from cuesta.sizes import Number
 
 #: A node, one of its results, the argument that the result is written to, and the classes of the result's dims.
 Output: TypeAlias = "tuple[Node, Value, Value, list[int]]"
-
-#: Bytes of a thread's widest access.
-_VECTOR = 16
-#: The least blocks of a loop whose last block may be written behind it.
-_PEELED = 4
 
 
 @dataclass
@@ -296,12 +292,15 @@ class KernelWriter:
         for node in running:
             starts += self._identities(set(node.classes) - walked, reduction.running(node.op))
         frame = self.frame
+        loads = self._load_outside(needed, walked)
         outer_blocks, outer_loaded = dict(self.blocks), dict(self.loaded)
         outer_positions, outer_masks = dict(frame.positions), dict(frame.masks)
 
-        def one_block(turn: Value, carried: Sequence[Value], *, inside: bool) -> list[Value]:
+        def one_block(turn: Value, carried: Sequence[Value], *, within: bool) -> list[Value]:
             """Writes what is done with one block, and returns the accumulators and running sums after it."""
-            frame.place_in_loop(classes, turn, inside=inside)
+            frame.place_in_loop(classes, turn, inside=within)
+            for value, own in loads:
+                self.load(value, own)
             accumulators = iter(carried[:accumulated])
             sums = dict(zip((node.op for node in running), carried[accumulated:], strict=True))
             # A value along the classes must not be reused at another position along them, so all are recomputed here.
@@ -325,45 +324,41 @@ class KernelWriter:
             self.blocks, self.loaded = dict(outer_blocks), dict(outer_loaded)
             return [*joined, *sums.values()]
 
-        rest = self._rest(classes)
+        rest = last_block(frame, classes, self._accesses(), self.strides)
         loop = frame.loop(classes, starts, end=rest)
         with ir.InsertionPoint(loop.body):
             carried = list(loop.inner_iter_args)
-            scf.YieldOp(one_block(loop.induction_variable, carried, inside=rest is not None))
+            scf.YieldOp(one_block(loop.induction_variable, carried, within=rest is not None))
         carried = list(loop.results)
         if rest is not None:
-            carried = one_block(frame.scalar(rest), carried, inside=False)
+            carried = one_block(frame.scalar(rest), carried, within=False)
         frame.positions, frame.masks = outer_positions, outer_masks
         totals = iter(carried)
         for node, r in zip(reductions, taken, strict=True):
             with node.op.location:
                 self.finish(node, r, [next(totals) for _ in r.identities])
 
-    def _rest(self, classes: Sequence[int]) -> int | None:
-        """Where the last block along a looped class begins, if it is written behind the loop; None where it is not.
+    def _load_outside(self, needed: set[ir.Operation], walked: set[int]) -> list[tuple[Value, list[int]]]:
+        """Loads what is the same in each turn of a loop over the classes `walked`, and returns what a turn loads first
+        of all, so that the loads wait together."""
+        written = {output[2] for output in self.outputs(self.nodes)}
+        inside = []
+        for node in self.nodes:
+            for value, classes in node.inputs if node.op in needed else ():
+                if not isinstance(value.owner, ir.Block) or value in written:
+                    continue
+                if walked & set(classes):
+                    inside.append((value, classes))
+                elif self.frame.has(classes):
+                    self.load(value, classes)
+        return inside
 
-        It is where rows begin aligned, but their size is odd: a mask that parts aligned elements makes every access one
-        element wide. The loop then has no mask."""
-        (c, *others), frame = classes, self.frame
-        size = frame.sizes[c]
-        if others or not isinstance(size, int) or size < _PEELED * frame.blocks[c] or size % frame.blocks[c] == 0:
-            return None
-        return size - size % frame.blocks[c] if any(self._parts_vectors(node, c) for node in self.nodes) else None
-
-    def _parts_vectors(self, node: Node, c: int) -> bool:
-        """Whether a node accesses aligned rows along class c whose size is no multiple of a vector's."""
-        size = self.frame.sizes[c]
-        for value, classes in zip(node.op.operands, node.accesses, strict=True):
-            argument = value if isinstance(value.owner, ir.Block) else destination_of(value)
-            if argument is None or c not in classes:
-                continue
-            wide = _VECTOR // byte_size(spelling_of(argument))
-            strides = self.strides[argument]
-            others = [s for own, s in zip(classes, strides, strict=True) if own != c]
-            aligned = all(isinstance(s, int) and s % wide == 0 for s in others)
-            if others and aligned and strides[classes.index(c)] == 1 and wide > 1 and size % wide:
-                return True
-        return False
+    def _accesses(self) -> Iterator[Access]:
+        for node in self.nodes:
+            for value, classes in zip(node.op.operands, node.accesses, strict=True):
+                argument = value if isinstance(value.owner, ir.Block) else destination_of(value)
+                if argument is not None:
+                    yield argument, classes
 
     def _identities(self, classes: Iterable[int], taken: reduction.Reduction) -> list[Value]:
         """The initial values of a loop's accumulators."""

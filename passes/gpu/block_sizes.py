@@ -10,6 +10,7 @@ from cuesta._mlir import ir
 from cuesta.dialects.kernel_fields import WindowedDim
 from cuesta.dialects.product import FACTOR, roles_of, tile_of
 from cuesta.passes.form_kernels.fusion.limits import PROGRAMS, SECTOR, STRIP
+from cuesta.sizes.powers import power_at_least, power_at_most
 
 #: Elements of a block of a kernel that has parallel classes only: eight for each of 128 threads.
 BLOCK = 1024
@@ -17,6 +18,8 @@ BLOCK = 1024
 WHOLE = 16384
 #: Most elements that a loop takes at a time.
 AT_A_TIME = 4096
+#: Rows that a loop takes at a time where they are reduced both along and down.
+ROWS_AT_ONCE = 1
 #: Width, along each of two classes, of a block that is transposed.
 SQUARE = 32
 #: Least elements of a block if sizes differ from call to call.
@@ -34,16 +37,6 @@ _NONE: Mapping[int, int] = {}
 _COLUMNS, _ROWS, _AT_ONCE, _MULTIPLICATIONS, _LOAD, _SPARE = 8, 7, 4, 400, 2, 1.15
 #: Most sums of matrix products per warp: 128 registers of each thread.
 SUMS = 4096
-
-
-def power_at_least(n: int) -> int:
-    """The smallest power of two that is at least n."""
-    return 1 << max(n - 1, 0).bit_length()
-
-
-def power_at_most(n: int) -> int:
-    """The largest power of two that is at most n, 1 for n < 1."""
-    return 1 << max(n.bit_length() - 1, 0)
 
 
 @dataclass(frozen=True)
@@ -66,12 +59,14 @@ def choose(
     written: Sequence[Sequence[int]] = (),
     width: int = 4,
     beside: int = 0,
+    walked: Collection[int] = (),
 ) -> Blocks:
     """The block of a kernel. `tensors` lists the classes of each tensor's dims in memory order. `spaces` lists the
     classes that each generic walks; the largest product over one generic is what a program holds at once. `least` maps
     classes whose size differs from call to call to the least size that their blocks must cover. `written` lists the
     classes of each tensor that the kernel writes, `width` is the size of an element of the largest tensor in bytes,
-    `beside` the elements of what is launched together with it, whose programs keep the GPU busy too."""
+    `beside` the elements of what is launched together with it, whose programs keep the GPU busy too. A loop takes
+    `ROWS_AT_ONCE` positions at a time of the classes `walked`."""
     fastest = fastest_classes(sizes, tensors)
     blocks = dict.fromkeys(range(len(sizes)), 1)
     covers = [power_at_least(max(n, least.get(c, 1))) for c, n in enumerate(sizes)]
@@ -87,11 +82,12 @@ def choose(
     for c in sorted(fastest & parallel):
         width = _strip(sizes, parallel) if whole else SQUARE if len(fastest & parallel) > 1 else 1
         blocks[c] = min(width, covers[c])
-    loops: list[int] = []
-    while at_once() > (AT_A_TIME if loops else WHOLE) and len(loops) < len(whole):
+    blocks.update(dict.fromkeys(walked, ROWS_AT_ONCE))
+    loops = list(walked)
+    while at_once() > (AT_A_TIME if set(loops) - set(walked) else WHOLE) and len(loops) < len(whole):
         loops.append(max((c for c in whole if c not in loops), key=lambda c: (blocks[c], c)))
         blocks[loops[-1]] = 1
-    for c in sorted(loops, key=lambda c: (c not in fastest, -c)):
+    for c in sorted(set(loops) - set(walked), key=lambda c: (c not in fastest, -c)):
         # Loops that no generic walks together run one after the other: the block of one leaves room for another's.
         room = max(power_at_most(AT_A_TIME // at_once(c)), 1)
         blocks[c] = min(room, covers[c])

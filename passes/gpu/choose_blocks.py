@@ -50,10 +50,11 @@ from cuesta.dialects.kernel_scatter import is_scatter
 from cuesta.dialects.named_linalg import is_fill, is_generic
 from cuesta.dialects.product import tile_of
 from cuesta.dialects.types import byte_size, spelling_of
-from cuesta.dialects.upstream_fields import INDEX_DIM, ITERATOR_TYPES, REDUCTION
+from cuesta.dialects.upstream_fields import INDEX_DIM
 from cuesta.errors import Unsupported
 from cuesta.passes.analysis.launches import Launch, common_divisor, is_wide, largest, launches_of
 from cuesta.passes.gpu.block_sizes import SQUARE, Blocks, choose, fastest_classes, product_blocks, window_blocks
+from cuesta.passes.gpu.walked_rows import can_loop, walked_rows
 from cuesta.passes.infra.graph_rewrite import functions
 from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.passes.tiles.kernel_versions import (
@@ -185,7 +186,8 @@ class _Kernel:
                 (*_, channels), *_ = operand_classes(generic)  # of the weight
                 return window_blocks(dims, self.about, self.parallel, channels)
         spaces = self.about, self.parallel, self.tensors, self.spaces
-        return choose(*spaces, least, self.written, self.width, self.beside)
+        walked = [] if self.unknown else walked_rows(self.generics, *spaces[:3])
+        return choose(*spaces, least, self.written, self.width, self.beside, walked)
 
 
 def _annotate(kernel: _Kernel) -> None:
@@ -300,11 +302,11 @@ def _exact(kernel: _Kernel, chosen: Blocks, wide: Mapping[str, int]) -> list[_Ve
 def _annotate_general(kernel: _Kernel) -> None:
     """Chooses the blocks that are valid for all sizes."""
     walked = kernel.unknown - kernel.parallel
-    can_loop = _can_loop(kernel.generics, walked)
+    loops = can_loop(kernel.generics, walked)
     fastest = fastest_classes(kernel.about, kernel.tensors)
-    part = dict.fromkeys(fastest, PART) if can_loop else dict.fromkeys(walked, ROOM)
+    part = dict.fromkeys(fastest, PART) if loops else dict.fromkeys(walked, ROOM)
     chosen = kernel.choose({c: SQUARE if c in kernel.parallel else part.get(c, 1) for c in kernel.unknown})
-    if walked and not (can_loop and _can_loop(kernel.generics, walked | set(chosen.loops))):
+    if walked and not (loops and can_loop(kernel.generics, walked | set(chosen.loops))):
         for launch in kernel.launches:
             room = [(launch.size(kernel.sizes[c]), chosen.sizes[c]) for c in sorted(walked)]
             _require_room(kernel.function, room)
@@ -341,19 +343,6 @@ def _write(
     counts = [*(_extent(*shape) for shape in shapes.values()), *kernel.sizes, *computed, *(-p for p in computed)]
     if is_wide(launches if names else [Launch([], {})], counts):
         WIDE.mark(function)
-
-
-def _can_loop(generics: Sequence[ir.Operation], walked: set[int]) -> bool:
-    """Whether loops may walk the classes `walked`: a generic that reduces one of them must reduce all of them that it
-    walks."""
-    for op in generics:
-        if is_scatter(op):  # all its loops are parallel
-            continue
-        classes = CLASSES.of(op)
-        reduced = {c for c, kind in zip(classes, ITERATOR_TYPES.of(op), strict=True) if kind == REDUCTION}
-        if reduced & walked and not walked & set(classes) <= reduced:
-            return False
-    return True
 
 
 def _require_room(function: func.FuncOp, covered: Sequence[tuple[Number, int]]) -> None:

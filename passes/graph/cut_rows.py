@@ -8,10 +8,14 @@
 Uncut, no loop is parallel in both, for example in the gradients of a norm and of its weights. A kernel for the columns
 would read the whole matrix again, a strip at a time, with each row of a strip on another page. The elementwise ops and
 the reductions along rows that are connected with the two are cut in the same way.
+
+On a CPU (`parts` is 0) the last of the dims that count rows is cut, into parts that fit caches. On a GPU all these dims
+are joined first, and cut into at least `parts`, whose programs walk a part's rows one after the other.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -24,10 +28,12 @@ from cuesta.dialects.cuesta.shape import Expand, Reshape
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import byte_count, byte_size, opmath, shape_of, spelling_of
 from cuesta.passes.analysis.memory_order import MemoryOrder
+from cuesta.passes.form_kernels.fusion.limits import GPU
 from cuesta.passes.graph.hoist_reshapes import POINTWISE, behind_products
 from cuesta.passes.infra.graph_rewrite import erase_dead, functions, users
 from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.sizes import Number, estimate
+from cuesta.sizes.powers import power_at_least
 
 _B = GraphBuilder()
 #: Op → its row, for reductions whose partial results are joined by the same reduction.
@@ -42,79 +48,118 @@ _LEAST = 1 << 18
 
 
 @register_pass("cut-rows")
+@dataclass(frozen=True)
 class CutRows(Pass):
     """Cuts rows into parts where reductions down columns meet reductions along rows."""
+
+    #: The fewest parts, on a GPU; 0 for a CPU.
+    parts: int = 0
 
     def run(self, module: ir.Module) -> None:
         with module.context:
             for function in functions(module):
-                memory = MemoryOrder()
-                ops = [view.operation for view in function.regions[0].blocks[0].operations]
-                places = {op: at for at, op in enumerate(ops)}
-                products = behind_products(ops)
-                seen: set[ir.Operation] = set()
-                found = []
-                for op in ops:
-                    if op in seen or (cut := _cut_of(op, memory)) is None:
-                        continue
-                    region = _region(op, cut, products) - seen
-                    if any(_is_along_rows(o, cut) for o in region):
-                        seen |= region
-                        found.append((cut, sorted(region, key=places.__getitem__)))
-                for cut, ordered in found:
-                    _Rewriting(cut, places).run(ordered)
+                places = {view.operation: at for at, view in enumerate(function.regions[0].blocks[0].operations)}
+                for cut, region in list(_cuts(function, self.parts)):
+                    _Rewriting(cut, places).run(sorted(region, key=places.__getitem__))
         erase_dead(module)
+
+
+def cut_columns(function: ir.Operation, parts: int) -> set[ir.Operation]:
+    """The reductions down columns that the pass, with these `parts`, would cut in a function as it is."""
+    return {op for cut, region in _cuts(function, parts) for op in region if _is_down_columns(op, cut)}
+
+
+def _cuts(function: ir.Operation, parts: int) -> Iterator[tuple[_Cut, set[ir.Operation]]]:
+    """Each cut, and the ops that are cut so."""
+    memory = MemoryOrder()
+    ops = [view.operation for view in function.regions[0].blocks[0].operations]
+    products = behind_products(ops)
+    seen: set[ir.Operation] = set()
+    for op in ops:
+        if op in seen or (cut := _cut_of(op, memory, parts)) is None:
+            continue
+        region = _region(op, cut, products) - seen
+        if any(_is_along_rows(o, cut) for o in region):
+            seen |= region
+            yield cut, region
 
 
 @dataclass(frozen=True)
 class _Cut:
-    """Cuts the last of the `leading` dims, given by their sizes, of a tensor of `rank` dims into `parts`. All leading
-    dims count rows."""
+    """Cuts rows into `parts` of `rows`; `rank` is the number of dims of a row. A CPU cuts the last of the dims that
+    count rows, and `before` has the sizes of the others; on a GPU it is None, as all of them are joined."""
 
-    leading: tuple[Number, ...]
-    rank: int
+    before: tuple[Number, ...] | None
     parts: int
+    rows: int
+    rank: int
 
     @property
     def dim(self) -> int:
-        return len(self.leading) - 1
+        """The dim of the parts."""
+        return len(self.before or ())
 
-    @property
-    def rows(self) -> int:
-        """Rows of a part."""
-        length = self.leading[-1]
-        assert isinstance(length, int)
-        return length // self.parts
+    def leading(self, value: ir.Value) -> tuple[Number, ...]:
+        """The sizes of a value's dims that count rows; none for a value that broadcasts to all rows."""
+        sizes = tuple(shape_of(value))
+        return sizes[: max(len(sizes) - self.rank, 0)]
 
     def fits(self, value: ir.Value) -> bool:
         """Whether a value has all the rows."""
-        sizes = shape_of(value)
-        return len(sizes) == self.rank and sizes[: len(self.leading)] == self.leading
+        leading = self.leading(value)
+        if self.before is None:
+            return bool(leading) and math.prod(leading) == self.parts * self.rows
+        return leading == (*self.before, self.parts * self.rows)
+
+    def takes(self, value: ir.Value) -> bool:
+        """Whether a value can be reshaped so that it broadcasts to the cut tensor."""
+        leading = self.leading(value)
+        return self.before is not None or self.fits(value) or all(n == 1 for n in leading)
+
+    def shape(self, value: ir.Value) -> list[Number]:
+        """The shape of a value that has all the rows, once they are cut."""
+        return [*(self.before or ()), self.parts, self.rows, *shape_of(value)[len(self.leading(value)) :]]
 
     def of(self, value: ir.Value) -> ir.Value:
         """A value that broadcasts to the whole tensor, reshaped so that it broadcasts to the cut tensor."""
-        sizes = shape_of(value)
-        at = len(sizes) - self.rank + self.dim
-        if at < 0:
+        leading = self.leading(value)
+        if not leading:
             return value
-        apart = (1, 1) if sizes[at] == 1 else (self.parts, self.rows)
-        return _B.reshape(value, [*sizes[:at], *apart, *sizes[at + 1 :]])
+        row = shape_of(value)[len(leading) :]
+        if self.before is None:
+            return _B.reshape(value, self.shape(value) if self.fits(value) else [1, 1, *row])
+        apart = (1, 1) if leading[-1] == 1 else (self.parts, self.rows)
+        return _B.reshape(value, [*leading[:-1], *apart, *row])
 
 
-def _cut_of(op: ir.Operation, memory: MemoryOrder) -> _Cut | None:
+def _cut_of(op: ir.Operation, memory: MemoryOrder, parts: int) -> _Cut | None:
     """How to cut the rows of a reduction down columns; None for another op, and where cutting does not pay."""
     if op.name not in _JOINED:
         return None
     x, dims = op.operands[0], Reduced.dims.of(op)
     sizes, count = shape_of(x), len(dims)
-    if tuple(dims) != tuple(range(count)) or count == len(sizes) or byte_count(x) < _LEAST:
+    if tuple(dims) != tuple(range(count)) or not 0 < count < len(sizes) or byte_count(x) < _LEAST:
         return None
-    length = sizes[count - 1]
-    if not isinstance(length, int) or memory.order(x) != list(range(len(sizes))):
+    if memory.order(x) != list(range(len(sizes))):
         return None
-    row = estimate(sizes[count:]) * byte_size(spelling_of(x))
-    fitting = [n for n in range(_FEWEST_ROWS, length) if length % n == 0 and n * row <= _PART]
-    return _Cut(tuple(sizes[:count]), len(sizes), length // max(fitting)) if fitting else None
+    leading, row = sizes[:count], sizes[count:]
+    if not parts:
+        return _cut_for_caches(leading, row, byte_size(spelling_of(x)))
+    known = [n for n in sizes if isinstance(n, int)]
+    if len(known) < len(sizes) or math.prod(map(power_at_least, known[count:])) > GPU.row_elements:
+        return None
+    total = math.prod(known[:count])
+    fitting = [n for n in range(_FEWEST_ROWS, total // parts + 1) if total % n == 0]
+    return _Cut(None, total // max(fitting), max(fitting), len(row)) if fitting else None
+
+
+def _cut_for_caches(leading: Sequence[Number], row: Sequence[Number], width: int) -> _Cut | None:
+    length = leading[-1]
+    if not isinstance(length, int):
+        return None
+    size = estimate(row) * width
+    fitting = [n for n in range(_FEWEST_ROWS, length) if length % n == 0 and n * size <= _PART]
+    return _Cut(tuple(leading[:-1]), length // max(fitting), max(fitting), len(row)) if fitting else None
 
 
 def _is_along_rows(op: ir.Operation, cut: _Cut) -> bool:
@@ -123,21 +168,29 @@ def _is_along_rows(op: ir.Operation, cut: _Cut) -> bool:
         reduction.row_of(op) is not None
         and cut.fits(op.operands[0])
         and Reduced.keepdim.of(op)
-        and min(Reduced.dims.of(op)) > cut.dim
+        and min(Reduced.dims.of(op)) >= len(cut.leading(op.operands[0]))
     )
 
 
 def _is_down_columns(op: ir.Operation, cut: _Cut) -> bool:
     dims = Reduced.dims.of(op) if op.name in _JOINED else ()
-    return tuple(dims) == tuple(range(len(cut.leading))) and cut.fits(op.operands[0])
+    return cut.fits(op.operands[0]) and tuple(dims) == tuple(range(len(cut.leading(op.operands[0]))))
 
 
 def _is_inside(op: ir.Operation, cut: _Cut, products: dict[ir.Value, bool]) -> bool:
     """Whether an op can be cut like its neighbours. Ops after a product are left to the product's kernel."""
-    if reduction.row_of(op) is None:
-        own = op.name in POINTWISE or Expand.matches(op)
-        return own and cut.fits(op.results[0]) and op.results[0] not in products
-    return _is_along_rows(op, cut) or _is_down_columns(op, cut)
+    if reduction.row_of(op) is not None:
+        return _is_along_rows(op, cut) or _is_down_columns(op, cut)
+    if cut.before is None and Reshape.matches(op):
+        return _keeps_rows(op, cut)
+    own = op.name in POINTWISE or Expand.matches(op)
+    return own and cut.fits(op.results[0]) and op.results[0] not in products and all(map(cut.takes, op.operands))
+
+
+def _keeps_rows(reshape: ir.Operation, cut: _Cut) -> bool:
+    """Whether a reshape only counts rows by other dims."""
+    (x,), (y,) = reshape.operands, reshape.results
+    return cut.fits(x) and cut.fits(y) and cut.shape(x) == cut.shape(y)
 
 
 def _region(op: ir.Operation, cut: _Cut, products: dict[ir.Value, bool]) -> set[ir.Operation]:
@@ -177,11 +230,12 @@ class _Rewriting:
                     continue
                 parts = self._parts(op)
                 views = self._views_before(last, op)
-                if views is not None:
+                if views is not None and self.cut.before is not None:
                     late.append((op, parts, views))
                 else:
                     op.results[0].replace_all_uses_with(self._total(op, parts))
-        # After all other ops: fusion goes by the order of ops, and would fuse the joining of the parts first.
+        # On a CPU after all other ops: fusion goes by the order of ops, and would fuse the joining of the parts first.
+        # On a GPU too few programs would do that; and the parts, which are more, would be kept until then.
         for op, parts, views in late:
             for view in reversed(views):
                 view.move_after(last)
@@ -215,12 +269,13 @@ class _Rewriting:
         return self.made[x]
 
     def _again(self, op: ir.Operation) -> ir.Value:
-        sizes = shape_of(op.results[0])
-        at = self.cut.dim
-        kind = types.tensor([*sizes[:at], self.cut.parts, self.cut.rows, *sizes[at + 1 :]], spelling_of(op.results[0]))
+        if Reshape.matches(op):
+            return self._value(op.operands[0])
+        kind = types.tensor(self.cut.shape(op.results[0]), spelling_of(op.results[0]))
         again = repeat_op(op, [self._value(x) for x in op.operands], kind)
         if reduction.row_of(op) is not None:
-            Reduced.dims.put(again, [d + 1 for d in Reduced.dims.of(op)])
+            more = self.cut.dim + 2 - len(self.cut.leading(op.operands[0]))
+            Reduced.dims.put(again, [d + more for d in Reduced.dims.of(op)])
         return again.results[0]
 
     def _parts(self, op: ir.Operation) -> ir.Value:
@@ -230,5 +285,5 @@ class _Rewriting:
         return _B.reduce(_JOINED[op.name], wide, [self.cut.dim + 1])
 
     def _total(self, op: ir.Operation, parts: ir.Value) -> ir.Value:
-        total = _B.reduce(_JOINED[op.name], parts, list(range(len(self.cut.leading))))
+        total = _B.reduce(_JOINED[op.name], parts, list(range(self.cut.dim + 1)))
         return _B.convert(_B.reshape(total, shape_of(op.results[0])), spelling_of(op.results[0]))

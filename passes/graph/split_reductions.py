@@ -33,6 +33,7 @@ from cuesta.errors import Undecided
 from cuesta.passes.analysis.match import number, unreshaped
 from cuesta.passes.analysis.memory_order import MemoryOrder
 from cuesta.passes.form_kernels.fusion.limits import PROGRAMS, SECTOR, STRIP
+from cuesta.passes.graph.cut_rows import cut_columns
 from cuesta.passes.graph.hoist_reshapes import POINTWISE, reshaped_operand
 from cuesta.passes.graph.returned_parts import return_parts
 from cuesta.passes.infra.graph_rewrite import functions, rewrite_ops
@@ -172,6 +173,8 @@ class SplitReductions(Pass):
     #: About how many numbers are added up one after the other at most, where parts can be made; 0 for no limit. The
     #: error of f32 grows with their count: 0.00004 of the result after 2048 equal numbers.
     longest: int = 0
+    #: Leaves reductions down columns to cut-rows, which runs later, with this number of `parts`; 0: splits all.
+    cut: int = 0
 
     def run(self, module: ir.Module) -> None:
         # All splits are planned before any is made: a mean in two steps would not be recognised as one, and MemoryOrder
@@ -179,8 +182,9 @@ class SplitReductions(Pass):
         memory = MemoryOrder()
         splits: dict[ir.Operation, _Split] = {}
         for function in functions(module):
+            left = cut_columns(function, self.cut) if self.cut else ()
             for op in function.regions[0].blocks[0].operations:
-                if (split := self._plan(op.operation, memory)) is not None:
+                if op.operation not in left and (split := self._plan(op.operation, memory)) is not None:
                     splits[op.operation] = split
 
         def rule(op: ir.Operation) -> list[ir.Value] | None:

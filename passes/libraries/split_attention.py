@@ -26,9 +26,9 @@ from cuesta.dialects.cuesta.normalisation import Softmax
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.product import LEAST, Tile
 from cuesta.dialects.types import opmath, shape_of, spelling_of, static_shape, tensor
-from cuesta.passes.gpu.block_sizes import power_at_least
 from cuesta.passes.infra.graph_rewrite import functions, named, replace, users
 from cuesta.passes.libraries.products.computed_factors import multiplied
+from cuesta.sizes.powers import power_at_least
 
 _B = GraphBuilder()
 #: The most rows of a program: the queries of all heads that share a head of keys. More fill a block of their own.

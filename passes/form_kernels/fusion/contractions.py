@@ -6,9 +6,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
+from cuesta.passes.form_kernels.fusion.limits import FusionLimits
 from cuesta.passes.form_kernels.fusion.nodes import Node
 from cuesta.passes.form_kernels.fusion.space import Space
 from cuesta.sizes import estimate
+from cuesta.sizes.powers import power_at_least
 
 #: The nodes of a kernel, their loops' classes, and the classes that its tiles cut.
 Tiled: TypeAlias = "tuple[Sequence[Node], Space, set[tuple[int, int]]]"
@@ -42,21 +44,20 @@ def is_one_sum(nodes: Sequence[Node], parallel: set[tuple[int, int]]) -> bool:
     return known and not parallel and not all(all(node.parallel) for node in nodes)
 
 
-def holds_stages(limit: int | None, kernel: Tiled) -> bool:
-    """Whether each reduction of a kernel that keeps a loop within the tile spans at most `limit` elements of it."""
+def holds_stages(limits: FusionLimits, kernel: Tiled) -> bool:
+    """Whether a program holds what each reduction of a kernel spans that keeps a loop within the tile."""
     nodes, space, parallel = kernel
-    if limit is None:
+    if limits.staged_elements is None:
         return True
+    down = {root for n in nodes for root, kept in zip(space.classes[n.index], n.parallel, strict=True) if not kept}
     for node in nodes:
         if all(node.parallel):
             continue
-        loops = space.classes[node.index]
-        kept = estimate(
-            size
-            for root, size, is_kept in zip(loops, node.sizes, node.parallel, strict=True)
-            if is_kept and root not in parallel
-        )
-        whole = estimate(size for root, size in zip(loops, node.sizes, strict=True) if root not in parallel)
-        if kept > 1 and whole > limit:
-            return False
+        loops = list(zip(space.classes[node.index], node.sizes, node.parallel, strict=True))
+        kept = {root: size for root, size, is_kept in loops if is_kept and root not in parallel}
+        within = {root: size for root, size, _ in loops if root not in parallel}
+        if estimate(kept.values()) > 1 and estimate(within.values()) > limits.staged_elements:
+            row = estimate(power_at_least(estimate([size])) for root, size in within.items() if root not in kept)
+            if not kept.keys() <= down or row > limits.row_elements:
+                return False
     return True

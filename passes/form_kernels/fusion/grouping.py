@@ -286,7 +286,7 @@ class Grouping:
         tiles = self._tiles(nodes, space, parallel)
         if tiles < min(self.machine.min_tiles, self._tiles_wanted(a, b)):
             return f"one kernel would have only {tiles} tiles to run in parallel"
-        if not holds_stages(self.machine.staged_elements, (nodes, space, parallel)):
+        if not holds_stages(self.machine, (nodes, space, parallel)):
             return "the values between two reductions do not fit into one program"
         inside = self._internal(nodes) if self.machine.in_sequence else ()
         if tile_bytes(nodes, space, parallel, inside) > self.machine.tile_bytes:

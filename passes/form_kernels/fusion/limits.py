@@ -42,6 +42,10 @@ class FusionLimits:
     repeated_rows: int = 1
     #: Most elements of a tile that a reduction spans if it keeps a loop within the tile; None for no limit.
     staged_elements: int | None = None
+    #: Such a tile may be larger if other reductions run along the loops that it keeps, as where rows are summed both
+    #: along and down: a program then walks the rows. The most elements of a row, each loop's rounded up to a power of
+    #: two.
+    row_elements: int = 0
     #: Whether a reader of a matrix product (an epilogue) may be in the product's kernel.
     epilogues: bool = True
     #: How many neighbouring tiles run together as a strip, if a tile alone would access memory with a stride.
@@ -98,6 +102,7 @@ GPU = FusionLimits(
     scalars_together=64,
     repeated_elements=1 << 14,
     staged_elements=1 << 9,
+    row_elements=1 << 13,
     strip=STRIP,
 )
 

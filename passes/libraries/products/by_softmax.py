@@ -22,12 +22,12 @@ from cuesta.dialects.cuesta.shape import Reshape
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.product import LEAST, Tile
 from cuesta.dialects.types import opmath, shape_of, spelling_of, tensor
-from cuesta.passes.gpu.block_sizes import power_at_least
 from cuesta.passes.graph.hoist_reshapes import POINTWISE, reshaped
 from cuesta.passes.graph.recognise_attention import product_of
 from cuesta.passes.infra.graph_rewrite import erase_dead, functions, named, replace, users
 from cuesta.passes.libraries.products.computed_factors import LARGEST, multiplied, put
 from cuesta.passes.libraries.products.narrow_factors import narrow_factors
+from cuesta.sizes.powers import power_at_least
 
 _B = GraphBuilder()
 #: Queries and keys of a block, warps, and stages of the loop along the keys.

@@ -32,12 +32,12 @@ from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.product import LEAST, Tile
 from cuesta.dialects.types import opmath, shape_of, spelling_of, static_shape, tensor
 from cuesta.passes.analysis.match import unreshaped
-from cuesta.passes.gpu.block_sizes import power_at_least
 from cuesta.passes.graph.hoist_reshapes import POINTWISE, reshaped
 from cuesta.passes.infra import graph_rewrite
 from cuesta.passes.infra.graph_rewrite import erase_dead, functions, named
 from cuesta.passes.libraries.products.narrow_factors import narrow_factors
 from cuesta.sizes import Number, hint
+from cuesta.sizes.powers import power_at_least
 
 _B = GraphBuilder()
 #: On an op that computes a product's left factor: the number of that product. On a copy of one of `_COPIED` as well:

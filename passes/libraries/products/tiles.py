@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from cuesta.dialects.product import LEAST, Tile
-from cuesta.passes.gpu.block_sizes import power_at_least
+from cuesta.sizes.powers import power_at_least
 
 #: Multiprocessors, and what each has: bytes of shared memory, and registers.
 _MULTIPROCESSORS = 132

@@ -1,0 +1,45 @@
+"""Decides whether the last block of a loop over rows is written behind the loop.
+
+    for i in range(0, 50257, 4096):           for i in range(0, 49152, 4096):
+        load(x + i, mask=i < 50257)      →        load(x + i)
+                                              load(x + 49152, mask=49152 < 50257)
+
+Where rows begin aligned, but their size is odd, a mask parts aligned elements and makes every access one element wide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
+
+from cuesta.dialects.types import byte_size, spelling_of
+from cuesta.lowering.linalg_to_tt.frame import Frame, Value
+from cuesta.sizes import Number
+
+#: An argument of the kernel that is read or written, and the classes of its dims.
+Access: TypeAlias = "tuple[Value, list[int]]"
+
+#: Bytes of a thread's widest access.
+_VECTOR = 16
+#: The least blocks of a loop whose last block may be written behind it.
+_LEAST = 4
+
+
+def last_block(
+    frame: Frame, classes: Sequence[int], accesses: Iterable[Access], strides: Mapping[Value, Sequence[Number]]
+) -> int | None:
+    """Where the last block along a looped class begins, if it is to be written behind the loop; None where it is not.
+    `strides` are those of each argument, in elements."""
+    (c, *others) = classes
+    size, block = frame.sizes[c], frame.blocks[c]
+    if others or not isinstance(size, int) or size < _LEAST * block or size % block == 0:
+        return None
+    return size - size % block if any(_parts_vectors(*a, c, size, strides[a[0]]) for a in accesses) else None
+
+
+def _parts_vectors(argument: Value, classes: Sequence[int], c: int, size: int, strides: Sequence[Number]) -> bool:
+    """Whether an access walks aligned rows along class c whose size is no multiple of a vector's."""
+    wide = _VECTOR // byte_size(spelling_of(argument))
+    others = [stride for own, stride in zip(classes, strides, strict=True) if own != c]
+    aligned = all(isinstance(stride, int) and stride % wide == 0 for stride in others)
+    return bool(others) and c in classes and aligned and strides[classes.index(c)] == 1 and size % wide != 0
