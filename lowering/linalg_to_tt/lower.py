@@ -30,7 +30,6 @@ from cuesta.dialects.types import spelling_of
 from cuesta.dialects.upstream_fields import ITERATOR_TYPES, REDUCTION
 from cuesta.errors import Unsupported
 from cuesta.lowering.linalg_to_tt.attention import write_computed_factor
-from cuesta.lowering.linalg_to_tt.few_rows import is_along_k, write_few_rows
 from cuesta.lowering.linalg_to_tt.frame import Frame, Value, blocks_along
 from cuesta.lowering.linalg_to_tt.kernel import KernelWriter, Node
 from cuesta.lowering.linalg_to_tt.product import write_products
@@ -100,8 +99,7 @@ def _write(writer: KernelWriter, function: func.FuncOp, programs: Sequence[Numbe
         write_computed_factor(writer, products, parallel, WARPS.of(function))
         return
     if products:
-        write = write_few_rows if is_along_k(products[0].op) else write_products
-        write(writer, products, parallel, WARPS.of(function))
+        write_products(writer, products, parallel, WARPS.of(function))
         return
     known = COUNTS.find(function) or [0] * len(programs)
     starts = _starts(frame, blocks, parallel, [n or own for n, own in zip(known, programs, strict=True)])
