@@ -36,8 +36,8 @@ from cuesta.targets import Target
 
 #: The lowest capability with the instructions.
 _CAPABILITY = 90
-#: The most bytes that a thread loads early: they stay in registers.
-_MOST_EARLY = 256
+#: The most bytes that a thread loads early: they stay in registers. Two weights of bytes take so many, with a norm's.
+_MOST_EARLY = 384
 _MEMORY = {op.OPERATION_NAME for op in (tt.Load, tt.Store, tt.AtomicRMW)}
 _THREADS = 32
 
@@ -84,6 +84,8 @@ def _mark(block: ir.Block, constant: dict[str, set[int]]) -> None:
 def _may_write(op: ir.Operation) -> Iterable[ir.Value]:
     """The operands that an op of a host function may write: those of a call, any of them."""
     operands = list(op.operands)
+    if host.View.matches(op):
+        return []
     return operands[-host.Launch.outputs.of(op) :] if host.Launch.matches(op) else operands
 
 
