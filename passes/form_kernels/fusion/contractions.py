@@ -10,6 +10,9 @@ from cuesta.passes.form_kernels.fusion.nodes import Node
 from cuesta.passes.form_kernels.fusion.space import Space
 from cuesta.sizes import estimate
 
+#: The most elements of a short sum, such as that of a quantised weight's group: a thread or a few have all of them. And
+#: the most elements of a tile that short sums span.
+SHORT, SPANNED = 128, 1 << 13
 #: The nodes of a kernel, their loops' classes, and the classes that its tiles cut.
 Tiled: TypeAlias = "tuple[Sequence[Node], Space, set[tuple[int, int]]]"
 
@@ -43,7 +46,8 @@ def is_one_sum(nodes: Sequence[Node], parallel: set[tuple[int, int]]) -> bool:
 
 
 def holds_stages(limit: int | None, kernel: Tiled) -> bool:
-    """Whether each reduction of a kernel that keeps a loop within the tile spans at most `limit` elements of it."""
+    """Whether each reduction of a kernel that keeps a loop within the tile spans at most `limit` elements of it. Short
+    ones may span more."""
     nodes, space, parallel = kernel
     if limit is None:
         return True
@@ -57,6 +61,7 @@ def holds_stages(limit: int | None, kernel: Tiled) -> bool:
             if is_kept and root not in parallel
         )
         whole = estimate(size for root, size in zip(loops, node.sizes, strict=True) if root not in parallel)
-        if kept > 1 and whole > limit:
+        reduced = whole // max(kept, 1)
+        if kept > 1 and whole > (SPANNED if reduced <= SHORT else limit):
             return False
     return True
