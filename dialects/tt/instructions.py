@@ -1,6 +1,7 @@
-"""Defines the op that holds an instruction of the GPU: those by which kernels overlap.
+"""Defines the op that holds instructions of the GPU: those by which kernels overlap, and those on bytes.
 
 instruction(WAIT)       "tt.elementwise_inline_asm"() {asm_string = "griddepcontrol.wait; // $0", …} : () -> i32
+per_byte(%x, BYTE)      "tt.elementwise_inline_asm"(%x) {asm_string = "… prmt.b32 $0, t, 0x4B000000, 0x7650; …"}
 """
 
 from __future__ import annotations
@@ -9,15 +10,38 @@ from cuesta._mlir import ir
 from cuesta.dialects.fields import Text
 from cuesta.dialects.open_op import OpenOp
 from cuesta.dialects.tt.fields import I32, Bool
-from cuesta.dialects.tt.types import element
+from cuesta.dialects.tt.types import block_type, element, shape_of
 
 #: The instructions: a kernel lets the next kernel begin, and it waits until the one before has ended and all that this
 #: wrote can be seen. NVIDIA's GPUs have them from capability 9.0 on.
 LET_NEXT_BEGIN, WAIT = INSTRUCTIONS = ("griddepcontrol.launch_dependents", "griddepcontrol.wait")
 
 
+#: What becomes of each byte, as f32: 2^23 more than the byte, or than the signed byte and 128; 128 more than its lower
+#: four bits, or than its upper four.
+BYTE, SIGNED_BYTE, LOW_HALF, HIGH_HALF = "byte", "signed byte", "low half", "high half"
+#: What is done first with a word of four bytes, $4; the word whose bytes make the rest of a float; and the bytes of a
+#: float by number, the first four being those of the bytes' word, of which `%d` is the byte in question.
+_OF_BYTES = {
+    BYTE: ("mov.b32 t, $4;", "0x4B000000", "0x765%d"),
+    SIGNED_BYTE: ("xor.b32 t, $4, 0x80808080;", "0x4B000000", "0x765%d"),
+    LOW_HALF: ("and.b32 t, $4, 0x0F0F0F0F;", "0x43000000", "0x7%d54"),
+    HIGH_HALF: ("shr.b32 t, $4, 4; and.b32 t, t, 0x0F0F0F0F;", "0x43000000", "0x7%d54"),
+}
+
+
+def _text(which: str) -> str:
+    first, rest, places = _OF_BYTES[which]
+    return f"{{ .reg .b32 t; {first} {' '.join(f'prmt.b32 ${i}, t, {rest}, {places % i};' for i in range(4))} }}"
+
+
+#: The instructions' text → what becomes of each byte.
+OF_BYTES = {_text(which): which for which in _OF_BYTES}
+
+
 class ElementwiseInlineAsm(OpenOp, name="tt.elementwise_inline_asm"):
-    """An instruction of the GPU without operands. Triton wants a result, which is never written."""
+    """Instructions of the GPU: on four bytes of a block at once, or without operands. Triton wants a result of these,
+    too, which is never written."""
 
     asm_string: Text
     constraints: Text
@@ -30,3 +54,15 @@ def instruction(text: str) -> ir.Operation:
     return ElementwiseInlineAsm.build(
         [], [element("i32")], asm_string=f"{text}; // $0", constraints="=r", packed_element=1, pure=False
     )
+
+
+def per_byte(x: ir.Value, which: str) -> ir.Value:
+    """What becomes of each byte of a block, as f32."""
+    return ElementwiseInlineAsm.build(
+        [x],
+        [block_type(shape_of(x), "f32")],
+        asm_string=_text(which),
+        constraints="=r,=r,=r,=r,r",
+        packed_element=4,
+        pure=True,
+    ).result
