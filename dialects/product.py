@@ -35,24 +35,22 @@ SOFTMAX, SAFE_SOFTMAX = "softmax", "safe_softmax"
 #: The smallest size along each of M, N and K that tensor cores multiply at once.
 LEAST = 16
 
-_TEXT = re.compile(r"(\d+)x(\d+)x(\d+)/(\d+)/(\d+)( along K)?")
+_TEXT = re.compile(r"(\d+)x(\d+)x(\d+)/(\d+)/(\d+)")
 
 
 @dataclass(frozen=True)
 class Tile:
     """The part of a product that a GPU program computes: m x n elements, k terms of each sum at a time, by `warps`
-    warps, with the loads of `stages` iterations in flight at once. The warps share out the elements, or, with
-    `along_k`, the terms: each warp then has sums of all elements, which are added up at the end."""
+    warps, with the loads of `stages` iterations in flight at once."""
 
     m: int
     n: int
     k: int
     warps: int
     stages: int
-    along_k: bool = False
 
     def __str__(self) -> str:
-        return f"{self.m}x{self.n}x{self.k}/{self.warps}/{self.stages}{' along K' if self.along_k else ''}"
+        return f"{self.m}x{self.n}x{self.k}/{self.warps}/{self.stages}"
 
     @staticmethod
     def parse(text: str) -> Tile:
@@ -60,11 +58,9 @@ class Tile:
         found = _TEXT.fullmatch(text)
         if found is None:
             raise ValueError(
-                f"{text!r} is not a tile of a product: the form is MxNxK/warps/stages, such as 128x256x64/8/3 or"
-                f" 16x32x256/4/4 along K"
+                f"{text!r} is not a tile of a product: the form is MxNxK/warps/stages, such as 128x256x64/8/3"
             )
-        m, n, k, warps, stages = map(int, found.groups()[:5])
-        return Tile(m, n, k, warps, stages, along_k=found[6] is not None)
+        return Tile(*map(int, found.groups()))
 
 
 _PANELS = re.compile(r"(\d+)x(\d+)x(\d+) by (\d+)x(\d+)")

@@ -224,6 +224,8 @@ _BLOCKS = ("join-classes", "choose-blocks")
 # Each kernel becomes a Triton function. lowering/tt_to_binary makes machine code of it, outside MLIR.
 _TT = (
     "linalg-to-tt",
+    # Before loads are moved: what is left of a conversion would be between them.
+    "unpack-bytes",
     # These go by what kernels are made of. Members of a group wait each for itself, and are joined last.
     "overlap-launches",
     "join-launches",

@@ -1,34 +1,47 @@
-"""Defines the op that holds instructions of the GPU: those by which kernels overlap.
+"""Defines the op that holds instructions of the GPU: those by which kernels overlap, and those on bytes.
 
 instruction(WAIT)       "tt.elementwise_inline_asm"() {asm_string = "griddepcontrol.wait; // $0", …} : () -> i32
-prefetch(%p, 16, 4096, 1024)      the first 1024 bytes of 16 rows of 4096 bytes at %p are on their way to the L2 cache
+per_byte(%x, BYTE)      "tt.elementwise_inline_asm"(%x) {asm_string = "… prmt.b32 $0, t, 0x4B000000, 0x7650; …"}
 """
 
 from __future__ import annotations
-
-import re
 
 from cuesta._mlir import ir
 from cuesta.dialects.fields import Text
 from cuesta.dialects.open_op import OpenOp
 from cuesta.dialects.tt.fields import I32, Bool
-from cuesta.dialects.tt.types import element
+from cuesta.dialects.tt.types import block_type, element, shape_of
 
 #: The instructions: a kernel lets the next kernel begin, and it waits until the one before has ended and all that this
 #: wrote can be seen. NVIDIA's GPUs have them from capability 9.0 on.
 LET_NEXT_BEGIN, WAIT = INSTRUCTIONS = ("griddepcontrol.launch_dependents", "griddepcontrol.wait")
 
 
-#: Of the first threads of a program each asks for the bytes at the beginning of its row. From capability 9.0 on, too.
-_PREFETCH = (
-    "{{ .reg .pred p; .reg .u32 t; .reg .u64 a; mov.u32 t, %tid.x; setp.lt.u32 p, t, {rows}; "
-    "mad.wide.u32 a, t, {row}, $1; @p cp.async.bulk.prefetch.L2.global [a], {size}; }} // $0"
-)
-_IS_PREFETCH = re.compile(re.escape(_PREFETCH.format(rows="#", row="#", size="#")).replace(r"\#", r"\d+"))
+#: What becomes of each byte, as f32: 2^23 more than the byte, or than the signed byte and 128; 128 more than its lower
+#: four bits, or than its upper four.
+BYTE, SIGNED_BYTE, LOW_HALF, HIGH_HALF = "byte", "signed byte", "low half", "high half"
+#: What is done first with a word of four bytes, $4; the word whose bytes make the rest of a float; and the bytes of a
+#: float by number, the first four being those of the bytes' word, of which `%d` is the byte in question.
+_OF_BYTES = {
+    BYTE: ("mov.b32 t, $4;", "0x4B000000", "0x765%d"),
+    SIGNED_BYTE: ("xor.b32 t, $4, 0x80808080;", "0x4B000000", "0x765%d"),
+    LOW_HALF: ("and.b32 t, $4, 0x0F0F0F0F;", "0x43000000", "0x7%d54"),
+    HIGH_HALF: ("shr.b32 t, $4, 4; and.b32 t, t, 0x0F0F0F0F;", "0x43000000", "0x7%d54"),
+}
+
+
+def _text(which: str) -> str:
+    first, rest, places = _OF_BYTES[which]
+    return f"{{ .reg .b32 t; {first} {' '.join(f'prmt.b32 ${i}, t, {rest}, {places % i};' for i in range(4))} }}"
+
+
+#: The instructions' text → what becomes of each byte.
+OF_BYTES = {_text(which): which for which in _OF_BYTES}
 
 
 class ElementwiseInlineAsm(OpenOp, name="tt.elementwise_inline_asm"):
-    """Instructions of the GPU, with a pointer or without operands. Triton wants a result, which is never written."""
+    """Instructions of the GPU: on four bytes of a block at once, or without operands. Triton wants a result of these,
+    too, which is never written."""
 
     asm_string: Text
     constraints: Text
@@ -43,17 +56,13 @@ def instruction(text: str) -> ir.Operation:
     )
 
 
-def prefetch(pointer: ir.Value, rows: int, row: int, size: int) -> ir.Operation:
-    """Asks for the first `size` bytes of each of `rows` rows of `row` bytes at a pointer, which is a scalar. The bytes
-    are a multiple of 16, at multiples of 16, and there; there are no more rows than threads."""
-    text = _PREFETCH.format(rows=rows, row=row, size=size)
+def per_byte(x: ir.Value, which: str) -> ir.Value:
+    """What becomes of each byte of a block, as f32."""
     return ElementwiseInlineAsm.build(
-        [pointer], [element("i32")], asm_string=text, constraints="=r,l", packed_element=1, pure=False
-    )
-
-
-def is_prefetch(op: ir.Operation) -> bool:
-    """Whether an op is one that `prefetch` makes."""
-    return (
-        ElementwiseInlineAsm.matches(op) and _IS_PREFETCH.fullmatch(ElementwiseInlineAsm.asm_string.of(op)) is not None
-    )
+        [x],
+        [block_type(shape_of(x), "f32")],
+        asm_string=_text(which),
+        constraints="=r,=r,=r,=r,r",
+        packed_element=4,
+        pure=True,
+    ).result

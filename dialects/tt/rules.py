@@ -10,8 +10,8 @@ from cuesta.dialects.cuesta.dialect import VERIFIERS
 from cuesta.dialects.kernel_fields import GRID
 from cuesta.dialects.open_op import OpenOp
 from cuesta.dialects.tt import ops
-from cuesta.dialects.tt.instructions import INSTRUCTIONS, ElementwiseInlineAsm, is_prefetch
-from cuesta.dialects.tt.types import block_problem, block_type, element_of, is_pointer, shape_of
+from cuesta.dialects.tt.instructions import INSTRUCTIONS, OF_BYTES, ElementwiseInlineAsm
+from cuesta.dialects.tt.types import block_problem, block_type, element_of, shape_of
 
 #: What is wrong with an op, or None.
 Rule: TypeAlias = Callable[[ir.Operation], str | None]
@@ -143,10 +143,12 @@ def _program(op: ir.Operation) -> str | None:
 @rule(ElementwiseInlineAsm, (0, 1))
 def _instruction(op: ir.Operation) -> str | None:
     text = ElementwiseInlineAsm.asm_string.of(op)
-    if not is_prefetch(op) and (text.partition(";")[0] not in INSTRUCTIONS or len(op.operands)):
-        return f"holds {text!r}; the instructions are {', '.join(INSTRUCTIONS)}, and a prefetch"
-    if any(shape_of(x) or not is_pointer(x) for x in op.operands):
-        return f"takes a pointer, not {op.operands[0].type}"
+    if len(op.operands):
+        if text not in OF_BYTES or str(element_of(op.operands[0])) != "i8" or not shape_of(op.operands[0]):
+            return f"takes a block of bytes, and instructions that make floats of them, not {text!r}"
+        return wants(op, block_type(shape_of(op.operands[0]), "f32"))
+    if text.partition(";")[0] not in INSTRUCTIONS:
+        return f"holds {text!r}; the instructions are {', '.join(INSTRUCTIONS)}"
     return wants(op, ir.IntegerType.get_signless(32))
 
 

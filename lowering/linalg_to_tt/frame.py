@@ -78,16 +78,6 @@ class Frame:
             bound = self.scalars.block(self.sizes[c], list(shape_of(block)))
             self.masks[c] = arith.cmpi(arith.CmpIPredicate.slt, block, bound)
 
-    def spread(self, c: int, over: int) -> None:
-        """Moves the block along class c, once it is placed, by a whole block for each position along class `over`, so
-        that the blocks of all these positions lie side by side."""
-        moved = self.scaled(self.positions[over], self.blocks[c])
-        self.positions[c] = arith.addi(*common_shape([self.positions[c], moved]))
-        self.masks.pop(c, None)
-        if not self.scalars.divides(self.blocks[c] * self.blocks[over], self.sizes[c]):
-            bound = self.scalars.block(self.sizes[c], list(shape_of(self.positions[c])))
-            self.masks[c] = arith.cmpi(arith.CmpIPredicate.slt, self.positions[c], bound)
-
     def has(self, classes: Iterable[int]) -> bool:
         """Whether the block is placed along all of these classes."""
         return set(classes) <= self.positions.keys()

@@ -30,7 +30,6 @@ from cuesta.dialects.types import spelling_of
 from cuesta.dialects.upstream_fields import ITERATOR_TYPES, REDUCTION
 from cuesta.errors import Unsupported
 from cuesta.lowering.linalg_to_tt.attention import write_computed_factor
-from cuesta.lowering.linalg_to_tt.few_rows import is_along_k, write_few_rows
 from cuesta.lowering.linalg_to_tt.frame import Frame, Value, blocks_along
 from cuesta.lowering.linalg_to_tt.kernel import KernelWriter, Node
 from cuesta.lowering.linalg_to_tt.product import write_products
@@ -42,6 +41,7 @@ from cuesta.sizes import Number, Size
 _LARGEST_I32 = (1 << 31) - 1
 #: The largest multiple that Triton's analysis makes use of.
 _MULTIPLE = 16
+_BYTES = ("i8", "ui8")
 
 
 def lower_kernel(function: func.FuncOp, library: str) -> None:
@@ -100,8 +100,7 @@ def _write(writer: KernelWriter, function: func.FuncOp, programs: Sequence[Numbe
         write_computed_factor(writer, products, parallel, WARPS.of(function))
         return
     if products:
-        write = write_few_rows if is_along_k(products[0].op) else write_products
-        write(writer, products, parallel, WARPS.of(function))
+        write_products(writer, products, parallel, WARPS.of(function))
         return
     known = COUNTS.find(function) or [0] * len(programs)
     starts = _starts(frame, blocks, parallel, [n or own for n, own in zip(known, programs, strict=True)])
@@ -109,6 +108,7 @@ def _write(writer: KernelWriter, function: func.FuncOp, programs: Sequence[Numbe
         if dims := windowed_dims(node.op):
             write_windows(writer, node, starts, blocks[dims[0].loop] if dims[0].loop >= 0 else 1)
             return
+    frame.axes = _in_order(writer, parallel)
     for c, start in starts.items():
         frame.place(c, start)
     loops = LOOPS.find(function) or []
@@ -121,6 +121,17 @@ def _write(writer: KernelWriter, function: func.FuncOp, programs: Sequence[Numbe
         writer.write_looped(loops)
     else:
         writer.write()
+
+
+def _in_order(writer: KernelWriter, parallel: Sequence[int]) -> list[int]:
+    """The axes of a kernel's blocks: in the order of the classes, but where bytes in groups are summed, groups come
+    before rows. Triton lays threads along the last axis, then along the first. So the threads of a warp have a row's
+    groups, and each has several rows, which share what it makes of the vector."""
+    axes = writer.frame.axes
+    whole, rows = ([c for c in axes if (c in parallel) == cut] for cut in (False, True))
+    reads = [access for node in writer.nodes for access in node.inputs if isinstance(access[0].owner, ir.Block)]
+    in_groups = any(spelling_of(x) in _BYTES and {*classes} == {*axes} for x, classes in reads)
+    return [*whole[:-1], *rows, *whole[-1:]] if in_groups and len(whole) > 1 else axes
 
 
 def _write_either(writer: KernelWriter, loops: Sequence[int]) -> None:

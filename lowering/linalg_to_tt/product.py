@@ -34,10 +34,13 @@ if TYPE_CHECKING:
 #: Blocks along M in a group. For each block along N the programs of a group run in succession and share the cache.
 _GROUP = 8
 #: Bytes of one asynchronous load.
-WIDE = 16
+_WIDE = 16
 #: The most elements of the sums per thread with which the epilogue works on all at once, and how many it takes at a
 #: time if there are more: the epilogue of 128 (gelu, or the addresses of ragged rows) does not fit in registers.
 _AT_ONCE, _AT_A_TIME = 64, 32
+#: The most elements of the sums per thread with which what the epilogue reads is loaded before the loop along K: it
+#: then waits in registers, beside the sums.
+_FEW = 8
 
 
 def write_products(writer: KernelWriter, products: Sequence[Node], parallel: Sequence[int], warps: int) -> None:
@@ -65,8 +68,10 @@ class Products:
         for node in whole.nodes:
             if node.op in before and node.op not in behind and self.is_outside(node):
                 whole.emit(node)
+        held = frame.blocks[self.m] * frame.blocks[self.n] * len(self.products) // (32 * self.warps)
+        if held <= _FEW:
+            self._load_what_follows(whole)
         sums = self.sums(whole, starts, before - behind)
-        held = frame.blocks[self.m] * frame.blocks[self.n] * len(sums) // (32 * self.warps)
         if held <= _AT_ONCE:
             self.follow(whole, sums)
             return
@@ -77,6 +82,13 @@ class Products:
         for i, totals in enumerate(zip(*parts, strict=True)):
             moved = starts | {self.n: arith.addi(starts[self.n], frame.scalar(i * width))}
             self.follow(self.on([self.m, self.n], moved, {self.n: width}), totals)
+
+    def _load_what_follows(self, whole: KernelWriter) -> None:
+        """Loads what the epilogue reads, such as a residual: nothing hides the time of these loads after the loop."""
+        for node in self.writer.nodes:
+            for value, classes in node.inputs if self.is_outside(node) else ():
+                if isinstance(value.owner, ir.Block):
+                    whole.load(value, classes)
 
     def is_outside(self, node: Node) -> bool:
         """Whether a node is computed outside the loop along K."""
@@ -129,7 +141,7 @@ class Products:
     def sums(self, whole: KernelWriter, starts: dict[int, Value], making: set[ir.Operation]) -> list[Value]:
         """The products' sums. `making` are the nodes that compute operands."""
         frame = self.writer.frame
-        shape = self.shape_of_sums(whole)
+        shape = whole.frame.shape([self.m, self.n])
         kinds = [node.op.results[0].type.element_type for node in self.products]
         size, block = frame.sizes[self.k], frame.blocks[self.k]
         rest = size % block if isinstance(size, int) and size > block and self._parts_loads() else 0
@@ -140,18 +152,9 @@ class Products:
             scf.YieldOp(self._step(whole, starts | {self.k: start}, block, making, sums, end))
         sums = list(loop.results)
         if rest:
-            block = max(1 << (rest - 1).bit_length(), self.least_k)
+            block = max(1 << (rest - 1).bit_length(), LEAST)
             sums = self._step(whole, starts | {self.k: frame.scalar(end)}, block, making, sums, size)
         return sums
-
-    def shape_of_sums(self, whole: KernelWriter) -> list[int]:
-        """The shape of the block of sums that a loop carries."""
-        return whole.frame.shape([self.m, self.n])
-
-    @property
-    def least_k(self) -> int:
-        """The smallest block along K that a step multiplies."""
-        return LEAST
 
     def _step(
         self,
@@ -186,15 +189,11 @@ class Products:
         """A writer on the block of the left (0) or right (1) factor that has computed the nodes which make the
         factor. `whole` has computed those outside the loop."""
         own = self.on([self.m, self.k] if side == 0 else [self.k, self.n], starts, blocks or {}, ends)
-        own.blocks = self.outer(whole, making)
+        own.blocks = dict(whole.blocks)
         for node in self.writer.nodes:
             if node.op in making and self.k in node.classes and own.frame.has(node.classes):
                 own.emit(node)
         return own
-
-    def outer(self, whole: KernelWriter, making: set[ir.Operation]) -> dict[Value, Value]:
-        """The values computed outside the loop, as blocks that the nodes `making` can read inside it."""
-        return dict(whole.blocks)
 
     def operand(self, own: KernelWriter, value: Value, classes: list[int]) -> Value:
         """The block of an operand, 0 beyond the end of K, where the other factor may be anything."""
@@ -219,7 +218,7 @@ class Products:
         if fast not in (self.m, self.n) or fast not in frame.masks:
             return frame.mask(classes)
         positions, size = frame.positions[fast], frame.sizes[fast]
-        unit = WIDE // byte_size(spelling_of(value))
+        unit = _WIDE // byte_size(spelling_of(value))
         bound = frame.scalars.block((size + unit - 1) // unit * unit, list(shape_of(positions)))
         rounded = replace(frame, masks=frame.masks | {fast: arith.cmpi(arith.CmpIPredicate.slt, positions, bound)})
         return rounded.mask(classes)
@@ -230,7 +229,7 @@ class Products:
         return any(
             isinstance(value.owner, ir.Block)
             and self._along(value, classes) == self.k
-            and not self.writer.frame.scalars.divides(WIDE // byte_size(spelling_of(value)), size)
+            and not self.writer.frame.scalars.divides(_WIDE // byte_size(spelling_of(value)), size)
             for op in self.writer.nodes
             for value, classes in op.inputs
         )
@@ -239,10 +238,10 @@ class Products:
         """The class along which an operand is contiguous, in rows that begin at multiples of 16 bytes; None if there is
         none."""
         strides = self.writer.strides[value]
-        unit = WIDE // byte_size(spelling_of(value))
+        unit = _WIDE // byte_size(spelling_of(value))
         fast = [c for c, stride in zip(classes, strides, strict=True) if stride == 1]
         others = [stride for stride in strides if stride != 1]
-        aligned = _divisibility(self.writer.pointers[value]) % WIDE == 0
+        aligned = _divisibility(self.writer.pointers[value]) % _WIDE == 0
         if len(fast) != 1 or not aligned or not all(self.writer.frame.scalars.divides(unit, s) for s in others):
             return None
         return fast[0]

@@ -27,9 +27,10 @@ FEW = 256
 #: Most elements per thread; a program with more work gets more threads.
 PER_THREAD = 8
 #: Bytes that a program reads, and a thread, where a kernel only reduces rows of at least `MANY` elements in all, as a
-#: product by a vector does: more loads in flight, and fewer threads that wait for one another. And the most elements of
-#: a thread: those of a byte, or of half a byte, are widened in its registers.
-BYTES_AT_ONCE, BYTES_PER_THREAD, ROWS_PER_THREAD, MANY = 8192, 64, 64, 1 << 20
+#: product by a vector does: more loads in flight, and fewer threads that wait for one another. And the bytes of a
+#: thread where elements have one byte, or half of one: such a kernel is bound by arithmetic, and more rows then share
+#: what a thread does with the vector.
+BYTES_AT_ONCE, BYTES_PER_THREAD, BYTES_UNPACKED, MANY = 8192, 64, 128, 1 << 20
 _NONE: Mapping[int, int] = {}
 #: Of a sum over windows: columns of a block, the most rows, channels that a thread loads at once, the most
 #: multiplications in the code of a kernel, how long a load takes in multiplications, and by how much the blocks'
@@ -103,7 +104,8 @@ def choose(
         room = power_at_most(limit // at_once())
         if room > 1:
             blocks[c] = min(blocks[c] * room, covers[c])
-    work = at_once() // (32 * (min(BYTES_PER_THREAD // width, ROWS_PER_THREAD) if streams else PER_THREAD))
+    streamed = BYTES_PER_THREAD // width if width > 1 else BYTES_UNPACKED
+    work = at_once() // (32 * (streamed if streams else PER_THREAD))
     return Blocks(tuple(blocks.values()), tuple(sorted(loops)), min(max(power_at_most(work), 1), 16 if whole else 4))
 
 

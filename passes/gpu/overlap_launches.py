@@ -11,9 +11,8 @@
 
 Between two kernels a GPU has nothing to do for a microsecond or so: the last programs of one end, the next is
 launched, its programs compute addresses and wait for their first loads. With this a kernel is in place as soon as all
-programs of the one in front have begun, loads what nobody writes during the call, such as weights, or has it brought to
-the L2 cache, and waits there until the kernel in front has ended. As every kernel waits, a kernel that has ended has
-none before it that has not.
+programs of the one in front have begun, loads what nobody writes during the call, such as weights, and waits there
+until the kernel in front has ended. As every kernel waits, a kernel that has ended has none before it that has not.
 
 The first launch of a program does not overlap: what runs before the call may write anything. GPUs below capability 9.0
 lack the instructions.
@@ -24,11 +23,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from cuesta._mlir import arith, ir
-from cuesta.dialects import host, tt, walk
+from cuesta.dialects import host, tt
 from cuesta.dialects.kernel_fields import WARPS
 from cuesta.dialects.kernel_module import kernel_modules
 from cuesta.dialects.top_module import target_of
-from cuesta.dialects.tt.instructions import LET_NEXT_BEGIN, WAIT, instruction, is_prefetch
+from cuesta.dialects.tt.instructions import LET_NEXT_BEGIN, WAIT, instruction
 from cuesta.dialects.types import byte_size
 from cuesta.dialects.upstream_fields import SYM_NAME
 from cuesta.passes.infra.graph_rewrite import functions
@@ -37,8 +36,8 @@ from cuesta.targets import Target
 
 #: The lowest capability with the instructions.
 _CAPABILITY = 90
-#: The most bytes that a thread loads early: they stay in registers.
-_MOST_EARLY = 256
+#: The most bytes that a thread loads early: they stay in registers. Two weights of bytes take so many, with a norm's.
+_MOST_EARLY = 384
 _MEMORY = {op.OPERATION_NAME for op in (tt.Load, tt.Store, tt.AtomicRMW)}
 _THREADS = 32
 
@@ -49,8 +48,6 @@ class OverlapLaunches(Pass):
 
     def run(self, module: ir.Module) -> None:
         if not _has_instructions(target_of(module)):
-            for nested in kernel_modules(module):
-                _erase_prefetches(nested.operation)
             return
         with module.context, ir.Location.unknown():
             constant: dict[str, set[int]] = {}
@@ -61,8 +58,6 @@ class OverlapLaunches(Pass):
                     op = view.operation
                     if tt.Func.matches(op) and SYM_NAME.of(op) in constant:
                         _wait(op, constant[SYM_NAME.of(op)])
-                    else:
-                        _erase_prefetches(op)
 
 
 def _has_instructions(target: Target) -> bool:
@@ -89,14 +84,14 @@ def _mark(block: ir.Block, constant: dict[str, set[int]]) -> None:
 def _may_write(op: ir.Operation) -> Iterable[ir.Value]:
     """The operands that an op of a host function may write: those of a call, any of them."""
     operands = list(op.operands)
+    if host.View.matches(op):
+        return []
     return operands[-host.Launch.outputs.of(op) :] if host.Launch.matches(op) else operands
 
 
 def _wait(kernel: ir.Operation, constant: set[int]) -> None:
     """Writes a kernel's two instructions, the second behind its loads from arguments that are `constant`."""
     block = kernel.regions[0].blocks[0]
-    for op in [op for op in walk(kernel) if is_prefetch(op) and _argument(op.operands[0]) not in constant]:
-        op.erase()
     ops = [view.operation for view in block.operations]
     early = _early(ops, constant, WARPS.of(kernel) * _THREADS)
     with ir.InsertionPoint.at_block_begin(block):
@@ -109,26 +104,19 @@ def _wait(kernel: ir.Operation, constant: set[int]) -> None:
 
 
 def _early(ops: list[ir.Operation], constant: set[int], threads: int) -> set[ir.Operation]:
-    """The loads and prefetches that need no other kernel's results, and what computes their addresses; in order, as
-    many loads as fit."""
+    """The loads that need no other kernel's results, and what computes their addresses; in order, as many as fit."""
     early: set[ir.Operation] = set()
     left = _MOST_EARLY * threads
     for op in ops:
-        if not (tt.Load.matches(op) or is_prefetch(op)) or _argument(op.operands[0]) not in constant:
+        if not tt.Load.matches(op) or _argument(op.operands[0]) not in constant:
             continue
-        size = _bytes(op.result) if tt.Load.matches(op) else 0
+        size = _bytes(op.result)
         sources = {source for x in op.operands for source in _sources(x)}
         if size > left or any(source.name in _MEMORY or len(source.regions) for source in sources - early):
             continue
         left -= size
         early |= {op, *sources}
     return early
-
-
-def _erase_prefetches(module: ir.Operation) -> None:
-    """Erases what only a kernel that waits gains by."""
-    for op in [op for op in walk(module) if is_prefetch(op)]:
-        op.erase()
 
 
 def _sources(value: ir.Value) -> Iterator[ir.Operation]:

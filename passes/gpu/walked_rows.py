@@ -22,10 +22,11 @@ def walked_rows(
         return []
     kinds = [list(zip(CLASSES.of(op), ITERATOR_TYPES.of(op), strict=True)) for op in generics]
     reduced = [{c for c, kind in loops if kind == REDUCTION} for loops in kinds]
-    kept = {c for loops, own in zip(kinds, reduced, strict=True) for c, _ in loops if own and c not in own}
     fastest = fastest_classes(sizes, tensors)
     along = {c for own in reduced if own & fastest for c in own}
-    found = sorted((kept & set[int]().union(*reduced)) - along)
+    down = [own for loops, own in zip(kinds, reduced, strict=True) if own and along & ({c for c, _ in loops} - own)]
+    kept = {c for loops, own in zip(kinds, reduced, strict=True) if own & along for c, _ in loops if c not in own}
+    found = sorted(kept & set[int]().union(*down))
     held = math.prod(n for c, n in enumerate(sizes) if c not in parallel)
     crosses = bool(along) and held > (GPU.staged_elements or 0) and len(found) == 1
     return found if crosses and can_loop(generics, set(found)) else []

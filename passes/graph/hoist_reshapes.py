@@ -28,7 +28,7 @@ from cuesta.dialects.cuesta.complex_numbers import Complex, Imag, Real
 from cuesta.dialects.cuesta.contraction import MatMul
 from cuesta.dialects.cuesta.dialect import Cuesta, names_of
 from cuesta.dialects.cuesta.pointwise import Convert, Where
-from cuesta.dialects.cuesta.shape import Cat, Permute, Reshape, Slice
+from cuesta.dialects.cuesta.shape import Cat, Expand, Permute, Reshape, Slice
 from cuesta.dialects.cuesta.views import VIEWS
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.passes.analysis.aliases import returning
@@ -75,20 +75,22 @@ def _ends_a_sum(value: ir.Value) -> bool:
         seen.add(op)
         if reduction.row_of(op) is not None:
             return True
-        if op.name in POINTWISE:
-            pending += [x for x in op.operands if types.shape_of(x) == types.shape_of(value)]
+        if op.name in POINTWISE or _only_has_ones(op):
+            pending += [x for x in op.operands if _without_ones(x) == _without_ones(value)]
     return False
 
 
 def _is_spread(value: ir.Value) -> bool:
     """Whether all readers of a value, or of a conversion or view of it, have more elements."""
     count = hint(math.prod(types.shape_of(value)))
-    return all(
-        _is_spread(user.results[0])
-        if Convert.matches(user) or user.name in VIEWS
-        else user.name in POINTWISE and hint(math.prod(types.shape_of(user.results[0]))) > count
-        for user in users(value)
-    )
+
+    def spreads(user: ir.Operation) -> bool:
+        has_more = any(hint(math.prod(types.shape_of(result))) > count for result in user.results)
+        if has_more and (user.name in POINTWISE or Expand.matches(user)):
+            return True
+        return (Convert.matches(user) or user.name in VIEWS) and _is_spread(user.results[0])
+
+    return all(map(spreads, users(value)))
 
 
 def _past(value: ir.Value) -> list[ir.Value] | None:
@@ -301,8 +303,11 @@ def _only_has_ones(op: ir.Operation) -> bool:
     """Whether an op is a reshape that only adds or takes away dims of 1, through which fusion sees."""
     if not Reshape.matches(op):
         return False
-    old, new = ([n for n in types.shape_of(x) if n != 1] for x in (op.operands[0], op.results[0]))
-    return old == new
+    return _without_ones(op.operands[0]) == _without_ones(op.results[0])
+
+
+def _without_ones(x: ir.Value) -> list[Number]:
+    return [n for n in types.shape_of(x) if n != 1]
 
 
 def _narrows_a_sum(view: ir.Operation) -> bool:

@@ -147,3 +147,20 @@ func.func @rows(%x: tensor<2x4x8xf32>) -> tensor<8xf32> {
   %3 = "cuesta.sum"(%2) {dims = [1], keepdim = 0 : i64} : (tensor<8x8xf32>) -> tensor<8xf32>
   return %3 : tensor<8xf32>
 }
+
+// What follows a sum stays there, where its reader spreads it over more elements, through reshapes that only add dims of
+// 1, and where it is repeated first.
+// CHECK-LABEL: func.func @behind_a_sum
+// CHECK: %[[E:.*]] = "cuesta.exp"(%{{.*}}) : (tensor<1x1x8xf32>) -> tensor<1x1x8xf32>
+// CHECK: %[[R:.*]] = "cuesta.reshape"(%[[E]]) : (tensor<1x1x8xf32>) -> tensor<1x2x4xf32>
+// CHECK: "cuesta.expand"(%[[R]])
+func.func @behind_a_sum(%x: tensor<1x8x16xf32>, %w: tensor<32x2x4xf32>) -> tensor<32x2xf32> {
+  %0 = "cuesta.sum"(%x) {dims = [2], keepdim = 0 : i64} : (tensor<1x8x16xf32>) -> tensor<1x8xf32>
+  %1 = "cuesta.reshape"(%0) : (tensor<1x8xf32>) -> tensor<1x1x8xf32>
+  %2 = "cuesta.exp"(%1) : (tensor<1x1x8xf32>) -> tensor<1x1x8xf32>
+  %3 = "cuesta.reshape"(%2) : (tensor<1x1x8xf32>) -> tensor<1x2x4xf32>
+  %4 = "cuesta.expand"(%3) : (tensor<1x2x4xf32>) -> tensor<32x2x4xf32>
+  %5 = "cuesta.mul"(%4, %w) : (tensor<32x2x4xf32>, tensor<32x2x4xf32>) -> tensor<32x2x4xf32>
+  %6 = "cuesta.sum"(%5) {dims = [2], keepdim = 0 : i64} : (tensor<32x2x4xf32>) -> tensor<32x2xf32>
+  return %6 : tensor<32x2xf32>
+}

@@ -45,3 +45,63 @@ func.func @others(%x: tensor<8x64xf32>, %y: tensor<8x64xf32>) -> (tensor<8x64xf3
   %8 = "cuesta.cat"(%7, %0) {dim = 1 : i64} : (tensor<8x32xf32>, tensor<8x32xf32>) -> tensor<8x64xf32>
   return %2, %5, %8, %7 : tensor<8x64xf32>, tensor<4x64xf32>, tensor<8x64xf32>, tensor<8x32xf32>
 }
+
+// A rotary embedding as sums of products: each is made once, and where the parts' ops differ, both for all elements. The
+// first factor is the row as it is; cosines are repeated; what has no parts stays as it is.
+// CHECK-LABEL: func.func @sums
+// CHECK-SAME: (%[[X:.*]]: tensor<8x64xbf16>, %[[C:.*]]: tensor<1x32xbf16>, %[[S:.*]]: tensor<32xbf16>, %[[ONE:.*]]: tensor<8x1xbf16>)
+// CHECK: %[[COS:.*]] = "cuesta.index"(%[[C]], %{{.*}}) {dims = [1], in_range{{.*}} -> tensor<1x64xbf16>
+// CHECK: %[[U:.*]] = "cuesta.mul"(%[[X]], %[[COS]])
+// CHECK: %[[R:.*]] = "cuesta.index"(%[[X]], %{{.*}}) {dims = [1], in_range
+// CHECK: %[[SIN:.*]] = "cuesta.index"(%[[S]], %{{.*}}) {dims = [0], in_range{{.*}} -> tensor<64xbf16>
+// CHECK: %[[V:.*]] = "cuesta.mul"(%[[R]], %[[SIN]])
+// CHECK: %[[FIRST:.*]] = "cuesta.sub"(%[[U]], %[[V]])
+// CHECK: %[[SECOND:.*]] = "cuesta.add"(%[[U]], %[[V]])
+// CHECK: %[[ALL:.*]] = "cuesta.where"(%{{.*}}, %[[FIRST]], %[[SECOND]])
+// CHECK-NOT: cuesta.cat
+// CHECK: return
+func.func @sums(%x: tensor<8x64xbf16>, %c: tensor<1x32xbf16>, %s: tensor<32xbf16>, %one: tensor<8x1xbf16>) -> tensor<8x64xbf16> {
+  %0 = "cuesta.slice"(%x) {starts = [0, 0], steps = [1, 1]} : (tensor<8x64xbf16>) -> tensor<8x32xbf16>
+  %1 = "cuesta.slice"(%x) {starts = [0, 32], steps = [1, 1]} : (tensor<8x64xbf16>) -> tensor<8x32xbf16>
+  %2 = "cuesta.mul"(%0, %c) : (tensor<8x32xbf16>, tensor<1x32xbf16>) -> tensor<8x32xbf16>
+  %3 = "cuesta.mul"(%1, %s) : (tensor<8x32xbf16>, tensor<32xbf16>) -> tensor<8x32xbf16>
+  %4 = "cuesta.sub"(%2, %3) : (tensor<8x32xbf16>, tensor<8x32xbf16>) -> tensor<8x32xbf16>
+  %5 = "cuesta.mul"(%1, %c) : (tensor<8x32xbf16>, tensor<1x32xbf16>) -> tensor<8x32xbf16>
+  %6 = "cuesta.mul"(%0, %s) : (tensor<8x32xbf16>, tensor<32xbf16>) -> tensor<8x32xbf16>
+  %7 = "cuesta.add"(%5, %6) : (tensor<8x32xbf16>, tensor<8x32xbf16>) -> tensor<8x32xbf16>
+  %8 = "cuesta.mul"(%4, %one) : (tensor<8x32xbf16>, tensor<8x1xbf16>) -> tensor<8x32xbf16>
+  %9 = "cuesta.mul"(%7, %one) : (tensor<8x32xbf16>, tensor<8x1xbf16>) -> tensor<8x32xbf16>
+  %10 = "cuesta.cat"(%8, %9) {dim = 1 : i64} : (tensor<8x32xbf16>, tensor<8x32xbf16>) -> tensor<8x64xbf16>
+  return %10 : tensor<8x64xbf16>
+}
+
+// Runs that are seen with other dims in front.
+// CHECK-LABEL: func.func @seen
+// CHECK: %[[X:.*]] = "cuesta.reshape"(%{{.*}}) : (tensor<8x64xf32>) -> tensor<2x4x64xf32>
+// CHECK: "cuesta.index"(%[[X]], %{{.*}}) {dims = [2], in_range
+// CHECK-NOT: cuesta.cat
+// CHECK: return
+func.func @seen(%x: tensor<8x64xf32>) -> tensor<2x4x64xf32> {
+  %0 = "cuesta.slice"(%x) {starts = [0, 0], steps = [1, 1]} : (tensor<8x64xf32>) -> tensor<8x32xf32>
+  %1 = "cuesta.slice"(%x) {starts = [0, 32], steps = [1, 1]} : (tensor<8x64xf32>) -> tensor<8x32xf32>
+  %2 = "cuesta.reshape"(%0) : (tensor<8x32xf32>) -> tensor<2x4x32xf32>
+  %3 = "cuesta.reshape"(%1) : (tensor<8x32xf32>) -> tensor<2x4x32xf32>
+  %4 = "cuesta.cat"(%3, %2) {dim = 2 : i64} : (tensor<2x4x32xf32>, tensor<2x4x32xf32>) -> tensor<2x4x64xf32>
+  return %4 : tensor<2x4x64xf32>
+}
+
+// Of many bytes, only runs are read, with ops of one operand. Parts of other sums stay.
+// CHECK-LABEL: func.func @large
+// CHECK-COUNT-2: cuesta.cat
+// CHECK-NOT: cuesta.index
+func.func @large(%x: tensor<8192x64xf32>, %y: tensor<8x64xf32>, %c: tensor<8192x32xf32>, %d: tensor<8x32xf32>) -> (tensor<8192x64xf32>, tensor<8x64xf32>) {
+  %0 = "cuesta.slice"(%x) {starts = [0, 0], steps = [1, 1]} : (tensor<8192x64xf32>) -> tensor<8192x32xf32>
+  %1 = "cuesta.slice"(%x) {starts = [0, 32], steps = [1, 1]} : (tensor<8192x64xf32>) -> tensor<8192x32xf32>
+  %2 = "cuesta.mul"(%0, %c) : (tensor<8192x32xf32>, tensor<8192x32xf32>) -> tensor<8192x32xf32>
+  %3 = "cuesta.mul"(%1, %c) : (tensor<8192x32xf32>, tensor<8192x32xf32>) -> tensor<8192x32xf32>
+  %4 = "cuesta.cat"(%2, %3) {dim = 1 : i64} : (tensor<8192x32xf32>, tensor<8192x32xf32>) -> tensor<8192x64xf32>
+  %5 = "cuesta.slice"(%y) {starts = [0, 0], steps = [1, 1]} : (tensor<8x64xf32>) -> tensor<8x32xf32>
+  %6 = "cuesta.add"(%5, %5) : (tensor<8x32xf32>, tensor<8x32xf32>) -> tensor<8x32xf32>
+  %7 = "cuesta.cat"(%6, %d) {dim = 1 : i64} : (tensor<8x32xf32>, tensor<8x32xf32>) -> tensor<8x64xf32>
+  return %4, %7 : tensor<8192x64xf32>, tensor<8x64xf32>
+}

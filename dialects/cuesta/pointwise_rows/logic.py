@@ -31,6 +31,13 @@ def _beyond(s: Scalar, x: Value, count: Value, most: int) -> Value:
     return arith.ori(s.compare("lt", count, s.const(x, 0)), s.compare("gt", count, s.const(x, most)))
 
 
+def _is_within(count: Value, width: int) -> bool:
+    """Whether a count is known to be below a type's width, as where the halves of bytes are taken apart."""
+    owner = count.owner
+    known = not isinstance(owner, ir.Block) and owner.name == arith.ConstantOp.OPERATION_NAME
+    return known and 0 <= ir.IntegerAttr(owner.attributes["value"]).value < width
+
+
 def _shift_left(s: Scalar, x: Value, count: Value) -> Value:
     """0 for a count that is negative or not below the type's width."""
     shifted = arith.shli(x, count)
@@ -39,6 +46,8 @@ def _shift_left(s: Scalar, x: Value, count: Value) -> Value:
 
 def _shift_right(s: Scalar, x: Value, count: Value) -> Value:
     """A count that is negative or not below the type's width shifts as far as possible, which leaves the sign."""
+    if s.unsigned and _is_within(count, x.type.width):
+        return arith.shrui(x, count)
     last = s.const(x, x.type.width - 1)
     beyond = _beyond(s, x, count, x.type.width - 1)
     if s.unsigned:

@@ -8,10 +8,18 @@ import numpy as np
 
 from cuesta._mlir import arith, ir
 from cuesta.dialects.tt import ops
-from cuesta.dialects.tt.instructions import ElementwiseInlineAsm
+from cuesta.dialects.tt.instructions import BYTE, HIGH_HALF, LOW_HALF, OF_BYTES, SIGNED_BYTE, ElementwiseInlineAsm
 from cuesta.dialects.tt.interpreter.program import Action, Builder, Execution, Run, action_maker, elementwise, maker
 from cuesta.dialects.tt.interpreter.values import Array, InterpreterError, from_memory, held, spelling, to_memory, whole
 from cuesta.dialects.tt.types import shape_of
+
+#: What instructions make of bytes.
+OF_BYTE: dict[str, Callable[[Array], Array]] = {
+    BYTE: lambda x: x + np.float32(1 << 23),
+    SIGNED_BYTE: lambda x: (x ^ 128) + np.float32(1 << 23),
+    LOW_HALF: lambda x: (x & 15) + np.float32(128),
+    HIGH_HALF: lambda x: (x >> 4) + np.float32(128),
+}
 
 
 # -- programs ------------------------------------------------------------------------------------
@@ -23,6 +31,9 @@ def _get_program_id(op: ir.Operation) -> Action:
 
 @action_maker(ElementwiseInlineAsm)
 def _instruction(op: ir.Operation) -> Action:
+    if len(op.operands):
+        becomes = OF_BYTE[OF_BYTES[ElementwiseInlineAsm.asm_string.of(op)]]
+        return lambda run, x: (becomes(x[0].view(np.uint8)).astype(np.float32),)
     nothing = np.zeros((), np.int32)
     return lambda run, x: (nothing,)  # kernels run one after the other
 

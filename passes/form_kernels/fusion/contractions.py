@@ -12,6 +12,9 @@ from cuesta.passes.form_kernels.fusion.space import Space
 from cuesta.sizes import estimate
 from cuesta.sizes.powers import power_at_least
 
+#: The most elements of a short sum, such as that of a quantised weight's group: a thread or a few have all of them. And
+#: the most elements of a tile that short sums span.
+SHORT, SPANNED = 128, 1 << 13
 #: The nodes of a kernel, their loops' classes, and the classes that its tiles cut.
 Tiled: TypeAlias = "tuple[Sequence[Node], Space, set[tuple[int, int]]]"
 
@@ -45,7 +48,8 @@ def is_one_sum(nodes: Sequence[Node], parallel: set[tuple[int, int]]) -> bool:
 
 
 def holds_stages(limits: FusionLimits, kernel: Tiled) -> bool:
-    """Whether a program holds what each reduction of a kernel spans that keeps a loop within the tile."""
+    """Whether a program holds what each reduction of a kernel spans that keeps a loop within the tile. Short ones may
+    span more."""
     nodes, space, parallel = kernel
     if limits.staged_elements is None:
         return True
@@ -56,7 +60,9 @@ def holds_stages(limits: FusionLimits, kernel: Tiled) -> bool:
         loops = list(zip(space.classes[node.index], node.sizes, node.parallel, strict=True))
         kept = {root: size for root, size, is_kept in loops if is_kept and root not in parallel}
         within = {root: size for root, size, _ in loops if root not in parallel}
-        if estimate(kept.values()) > 1 and estimate(within.values()) > limits.staged_elements:
+        count, whole = estimate(kept.values()), estimate(within.values())
+        limit = SPANNED if whole // max(count, 1) <= SHORT else limits.staged_elements
+        if count > 1 and whole > limit:
             row = estimate(power_at_least(estimate([size])) for root, size in within.items() if root not in kept)
             if not kept.keys() <= down or row > limits.row_elements:
                 return False

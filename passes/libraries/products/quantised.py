@@ -7,11 +7,13 @@ That is how users write a weight of 8 or 4 bits: conversion, difference, scale, 
 vector, or on a CPU by a few rows, the kernel then reads the weight as it is stored, and each element costs its
 conversion and one multiplication for each row.
 Values of 4 bits that are unpacked and interleaved stay apart: each half is multiplied by its own elements of x. The
-scaled weight is not rounded, so sums are more exact than eager's.
+scaled weight is not rounded, so sums are more exact than eager's. On a GPU a group's sums are finished before they are
+scaled.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,6 +27,7 @@ from cuesta.dialects.cuesta.shape import Cat, Permute, Reshape
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import shape_of, spelling_of, static_shape
 from cuesta.passes.analysis.match import number
+from cuesta.passes.form_kernels.fusion.contractions import SHORT, SPANNED
 from cuesta.policy.few_rows import FEW_ROWS, MOST_COPIED
 from cuesta.sizes import Number
 
@@ -101,6 +104,11 @@ class Quantised:
         whole_groups = self.groups == 1 or self.size % (self.groups * _BYTES_AT_ONCE) == 0
         return is_stored and whole_groups and rows * self.size <= MOST_COPIED
 
+    @property
+    def has_short_groups(self) -> bool:
+        """Whether a kernel on a GPU holds the sums of all groups of a row (`times_by_groups`)."""
+        return self.groups > 1 and self.size // self.groups <= SHORT and self.size <= SPANNED
+
     def times(self, x: Value, columns: Sequence[Number], is_narrow: bool) -> Value:
         """The product of rows x [M, K] by the weight, f32 [M, *columns], with N split into `columns`. `is_narrow` says
         that the result will be rounded to 16 bits, so that zeros may be subtracted from sums."""
@@ -131,6 +139,39 @@ class Quantised:
             offset = _B.pointwise("mul", zero, of_x)
             sums = _B.pointwise("sub", sums, _B.reduce("sum", offset, [last]) if along else offset)
         return sums if along or scale is None else _B.pointwise("mul", sums, scale)
+
+    def times_by_groups(self, x: Value, columns: Sequence[Number]) -> Value:
+        """The product of one row x [1, K] by a weight with groups, f32 [1, *columns], with N split into `columns`. Each
+        group's sums are finished first, so that scale and zero cost one operation for the group. The sum of x over a
+        group is written as one for each column, though it is the same: so it has the loops of the other sums, and is in
+        their kernel."""
+        (_, k), count, ones = shape_of(x), len(self.parts), [1] * len(columns)
+        length = k // (self.groups * count)
+        sizes, last = [1, *columns, self.groups, length], len(columns) + 2
+        # Values of 4 bits are taken 128 higher: as floats they have the bits of 128, with their own in the middle.
+        higher = 128 if all(_has_four_bits(_unreshaped(part)) for part in self.parts) else 0
+        sums, sums_of_x = [], []
+        for p, part in enumerate(self.parts):
+            own = x if count == 1 else _B.slice(_B.reshape(x, [1, k // count, count]), 2, p, 1)
+            own = _B.expand(_B.reshape(own, [1, *ones, self.groups, length]), sizes)
+            values = _B.convert(_B.reshape(part, sizes), "f32")
+            values = _B.with_number("add", values, higher) if higher else values
+            sums.append(_B.reduce("sum", _B.pointwise("mul", _B.convert(own, "f32"), values), [last]))
+            sums_of_x.append(_B.reduce("sum", _B.convert(own, "f32"), [last]))
+        total, of_x = (functools.reduce(functools.partial(_B.pointwise, "add"), own) for own in (sums, sums_of_x))
+        scale = None if self.scale is None else self._of_columns(self.scale, columns)
+        zero = None if self.zero is None else self._of_columns(self.zero, columns)
+        if higher:
+            zero = _B.constant(higher, "f32") if zero is None else _B.with_number("add", zero, higher)
+        if scale is not None:
+            total = _B.pointwise("mul", total, scale)
+            zero = None if zero is None else _B.pointwise("mul", zero, scale)
+        result = _B.reduce("sum", total, [last - 1])
+        if zero is None:
+            return result
+        # A sum of its own, and no difference of products: products are rounded before they are subtracted, and then the
+        # whole kernel would do without the instruction that multiplies and adds.
+        return _B.pointwise("sub", result, _B.reduce("sum", _B.pointwise("mul", zero, of_x), [last - 1]))
 
     def _of_columns(self, x: Value, columns: Sequence[Number]) -> Value:
         """A scale or zero [1, *columns, groups] in f32, without the last dim if there is one group."""

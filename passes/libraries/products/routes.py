@@ -69,9 +69,6 @@ _IN_PANELS = ("f32", "f16")
 _MEASURED, _WORTH = 7, 0.97
 #: The least elements of a weight by which a GPU multiplies a few rows in a kernel of ours.
 _LARGE_WEIGHT = 1 << 20
-#: The kinds of targets on which the warps of such a kernel share out K (decision 39): the interpreter's alone, until it
-#: was run and measured on a GPU.
-_ALONG_K = ("tt",)
 #: The library's fast kernels need rows that are multiples of this many bytes. This matters from so many multiplications
 #: on.
 _ALIGNED, _RAGGED_WORK = 16, 1 << 24
@@ -232,7 +229,7 @@ def _route_on_gpu(op: ir.Operation, memory: MemoryOrder, gemm: str, target: Targ
     if not batch and _is_along_rows(op, m, n, memory) and not measured:
         return ROWS
     few = not batch and known is not None and _has_few_rows(op, known, memory)
-    own = [plan_of_few_rows(n, k, target.kind in _ALONG_K)] if few else []
+    own = [plan_of_few_rows(n, k)] if few else []
     if own and not measured:
         return f"{TENSOR_CORES} {own[0]}"
     if not (gemm == "kernel" or measured or _is_ragged(op, sizes, memory)):

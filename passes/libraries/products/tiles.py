@@ -57,19 +57,10 @@ _TILES = {
     Tile(16, 32, 256, 4, 5): (0.2, 0.4),
     Tile(16, 16, 512, 4, 4): (0.1, 0.1),
 }
-#: The tiles of a few rows, the widest first, and the fewest programs that a tile may leave but for the last: two for
-#: each multiprocessor. Warps share out K. Two programs have 64 KiB or more of a weight on their way at once.
-_FEW_ROWS = (
-    Tile(16, 64, 128, 4, 5, along_k=True),
-    Tile(16, 32, 128, 4, 5, along_k=True),
-    Tile(16, 16, 512, 8, 4, along_k=True),
-)
-_PROGRAMS = 256
-#: The tile of a few rows whose warps share out the elements, and the longest part of K where there are few programs. Of
-#: seven choices this was best for a step of a Llama of 1.5 G parameters with 8 rows on an H200 (ms): 1.23; with 4 warps
-#: 1.35 to 1.45, as 16 columns have work for two, with 32 or 64 columns and 128 of K 1.28, with 512 of K 1.43, with
-#: cuBLAS 1.39.
-_FEW_ROWS_ELSEWHERE = Tile(16, 16, 256, 2, 4)
+#: The tile of a few rows, and the longest part of K where there are few programs. Of seven choices this was best for a
+#: step of a Llama of 1.5 G parameters with 8 rows on an H200 (ms): 1.23; with 4 warps 1.35 to 1.45, as 16 columns have
+#: work for two, with 32 or 64 columns and 128 of K 1.28, with 512 of K 1.43, with cuBLAS 1.39.
+_FEW_ROWS = Tile(16, 16, 256, 2, 4)
 _LONG_PART = 2048
 #: Where rows begin unaligned, every element is a load of its own, and loads do not overlap with multiplications. So
 #: tiles are small, and several programs share a multiprocessor. Also for f32 without TF32, multiplied by each thread.
@@ -142,18 +133,14 @@ def plans(
     return [plan for plan, _ in sorted(found, key=lambda each: seconds(each[0], each[1], sizes, width, moved))]
 
 
-def plan_of_few_rows(n: int, k: int, along_k: bool = True) -> Plan:
+def plan_of_few_rows(n: int, k: int) -> Plan:
     """The plan for at most 16 rows by a weight of n rows of k elements of two bytes: many programs, each of a few rows
-    of the weight. Its warps share out K, with `along_k`; else K is cut where it is long and there would be too few
-    programs."""
-    if along_k:
-        tile = next((tile for tile in _FEW_ROWS if math.ceil(n / tile.n) >= _PROGRAMS), _FEW_ROWS[-1])
-        return Plan(replace(tile, k=max(min(tile.k, _power(k)), LEAST * tile.warps)))
-    parts, tile = 1, _FEW_ROWS_ELSEWHERE
-    few = math.ceil(n / tile.n) < 2 * _MULTIPROCESSORS
-    while few and k % (2 * parts * tile.k) == 0 and k // parts > _LONG_PART:
+    of the weight, and K cut where it is long and there would be too few."""
+    parts = 1
+    few = math.ceil(n / _FEW_ROWS.n) < 2 * _MULTIPROCESSORS
+    while few and k % (2 * parts * _FEW_ROWS.k) == 0 and k // parts > _LONG_PART:
         parts *= 2
-    return Plan(tile, parts)
+    return Plan(_FEW_ROWS, parts)
 
 
 def _fitted(tile: Tile, sizes: tuple[int, int, int, int], width: int) -> Tile:

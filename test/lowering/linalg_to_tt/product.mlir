@@ -128,3 +128,19 @@ func.func @graph(%a: tensor<64x32xbf16> {cuesta.strides = [32, 1]}, %b: tensor<3
   %0 = "cuesta.mm"(%a, %b) {product = "32x128x16/1/3"} : (tensor<64x32xbf16>, tensor<32x160xbf16>) -> tensor<64x160xf32>
   return %0 : tensor<64x160xf32>
 }
+
+// -----
+// What follows few sums is loaded before the loop.
+// CHECK-LABEL: "tt.func"
+// CHECK: "tt.load"(%{{.*}}, %{{.*}}) {{.*}} -> tensor<16x16xbf16>
+// CHECK: scf.for
+// CHECK: scf.yield
+// CHECK-NOT: "tt.load"
+// CHECK: "tt.store"
+func.func @graph(%a: tensor<8x512xbf16> {cuesta.strides = [512, 1]}, %w: tensor<256x512xbf16> {cuesta.strides = [512, 1]}, %c: tensor<8x256xbf16> {cuesta.strides = [256, 1]}) -> (tensor<8x256xbf16> {cuesta.strides = [256, 1]}) {
+  %b = "cuesta.permute"(%w) {dims = [1, 0]} : (tensor<256x512xbf16>) -> tensor<512x256xbf16>
+  %0 = "cuesta.mm"(%a, %b) {product = "16x16x128/2/4"} : (tensor<8x512xbf16>, tensor<512x256xbf16>) -> tensor<8x256xf32>
+  %1 = "cuesta.convert"(%0) : (tensor<8x256xf32>) -> tensor<8x256xbf16>
+  %2 = "cuesta.add"(%1, %c) : (tensor<8x256xbf16>, tensor<8x256xbf16>) -> tensor<8x256xbf16>
+  return %2 : tensor<8x256xbf16>
+}

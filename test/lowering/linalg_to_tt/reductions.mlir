@@ -184,3 +184,28 @@ func.func @graph(%x: tensor<64x40001xbf16> {cuesta.strides = [40001, 1]}) -> (te
   %0 = "cuesta.amax"(%x) {dims = [1], keepdim = 0} : (tensor<64x40001xbf16>) -> tensor<64xbf16>
   return %0 : tensor<64xbf16>
 }
+
+// -----
+// Bytes in groups: the axis of the groups comes first, so that a warp's threads have the groups of a row. What all rows
+// share is a block of one row.
+// CHECK-LABEL: "tt.func"
+// CHECK: "tt.load"(%{{.*}}) {{.*}} -> tensor<64x8x16xi8>
+// CHECK: "tt.load"(%{{.*}}) {{.*}} -> tensor<64x1x16xbf16>
+// CHECK: "tt.reduce"
+// CHECK: }) {axis = 2 : i32} : (tensor<64x8x16xf32>) -> tensor<64x8xf32>
+// CHECK: "tt.reduce"
+// CHECK: }) {axis = 2 : i32} : (tensor<64x1x16xf32>) -> tensor<64x1xf32>
+// CHECK: "tt.reduce"
+// CHECK: }) {axis = 0 : i32} : (tensor<64x8x1xf32>) -> tensor<8x1xf32>
+func.func @graph(%w: tensor<4096x64x16xi8> {cuesta.strides = [1024, 16, 1]}, %x: tensor<1x64x16xbf16> {cuesta.strides = [1024, 16, 1]}) -> (tensor<4096xf32> {cuesta.strides = [1]}) {
+  %0 = "cuesta.convert"(%w) : (tensor<4096x64x16xi8>) -> tensor<4096x64x16xf32>
+  %1 = "cuesta.expand"(%x) : (tensor<1x64x16xbf16>) -> tensor<4096x64x16xbf16>
+  %2 = "cuesta.convert"(%1) : (tensor<4096x64x16xbf16>) -> tensor<4096x64x16xf32>
+  %3 = "cuesta.mul"(%0, %2) : (tensor<4096x64x16xf32>, tensor<4096x64x16xf32>) -> tensor<4096x64x16xf32>
+  %4 = "cuesta.sum"(%3) {dims = [2], keepdim = 0 : i64} : (tensor<4096x64x16xf32>) -> tensor<4096x64xf32>
+  %5 = "cuesta.convert"(%1) : (tensor<4096x64x16xbf16>) -> tensor<4096x64x16xf32>
+  %6 = "cuesta.sum"(%5) {dims = [2], keepdim = 0 : i64} : (tensor<4096x64x16xf32>) -> tensor<4096x64xf32>
+  %7 = "cuesta.sub"(%4, %6) : (tensor<4096x64xf32>, tensor<4096x64xf32>) -> tensor<4096x64xf32>
+  %8 = "cuesta.sum"(%7) {dims = [1], keepdim = 0 : i64} : (tensor<4096x64xf32>) -> tensor<4096xf32>
+  return %8 : tensor<4096xf32>
+}

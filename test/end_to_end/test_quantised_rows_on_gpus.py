@@ -1,0 +1,163 @@
+"""A vector by a quantised weight on a GPU: one kernel, which reads the weight as it is stored. The interpreter of tt
+runs it, with the instructions that NVIDIA's GPUs have for it and without."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+import cuesta
+from cuesta.dialects.tt.instructions import OF_BYTES
+from cuesta.dialects.tt.interpreter.blocks import OF_BYTE
+from cuesta.passes.gpu import unpack_bytes
+from cuesta.targets import parse_target
+from cuesta.tools.models.quantised import Int4Linear, Int8Linear, NarrowLinear
+
+
+class Torchao4(NarrowLinear):
+    """Values of 4 bits from -8 on, without zeros: 8 is subtracted from integers."""
+
+    def __init__(self, weight: Tensor, group: int) -> None:
+        super().__init__()
+        groups = weight.unflatten(1, (-1, group))
+        scale = groups.abs().amax(2) / 7
+        values = ((groups / scale[:, :, None]).round().clamp(-8, 7) + 8).to(torch.uint8).flatten(1)
+        self.group = group
+        self.register_buffer("scale", scale)
+        self.register_buffer("packed", values[:, ::2] | values[:, 1::2] << 4)
+
+    scale: Tensor
+    packed: Tensor
+
+    def widened(self, dtype: torch.dtype) -> Tensor:
+        values = torch.stack([self.packed & 15, self.packed >> 4], 2).view(*self.scale.shape, self.group)
+        return ((values.to(torch.int8) - 8).to(dtype) * self.scale[:, :, None].to(dtype)).flatten(1)
+
+
+class Torchao8(NarrowLinear):
+    """Values of 8 bits, with a scale for each group of 128."""
+
+    scale: Tensor
+    values: Tensor
+
+    def __init__(self, weight: Tensor) -> None:
+        super().__init__()
+        groups = weight.unflatten(1, (-1, 128))
+        scale = groups.abs().amax(2) / 127
+        self.register_buffer("scale", scale)
+        self.register_buffer("values", (groups / scale[:, :, None]).round().to(torch.int8).flatten(1))
+
+    def widened(self, dtype: torch.dtype) -> Tensor:
+        values = self.values.view(*self.scale.shape, 128).to(dtype)
+        return (values * self.scale[:, :, None].to(dtype)).flatten(1)
+
+
+class Around(torch.nn.Module):
+    """What may stand around a product in a decoding step."""
+
+    def __init__(self, layer: NarrowLinear) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x: Tensor, residual: Tensor) -> Tensor:
+        return residual + F.silu(self.layer(x))
+
+
+def weight(n: int, k: int) -> Tensor:
+    torch.manual_seed(0)
+    return torch.randn(n, k)
+
+
+LAYERS = {
+    "int8": lambda: Int8Linear(weight(304, 520)),
+    "int4": lambda: Int4Linear(weight(264, 1024)),
+    "long rows": lambda: Int4Linear(weight(136, 8192)),
+    "int8 in groups": lambda: Torchao8(weight(136, 1024)),
+    "torchao, 32": lambda: Torchao4(weight(136, 512), 32),
+    "torchao, 64": lambda: Torchao4(weight(128, 512), 64),
+    "torchao, 128": lambda: Torchao4(weight(136, 640), 128),
+    "torchao, 256": lambda: Torchao4(weight(128, 512), 256),
+}
+
+
+def matches(model: torch.nn.Module, *given: Tensor) -> None:
+    with torch.no_grad():
+        eager = model(*given)
+        actual = torch.compile(model, backend="cuesta", options={"target": "tt", "cache": False}, dynamic=False)(*given)
+        exact = model.double()(*(x.double() for x in given))
+    assert (actual - exact).norm() <= 1.5 * (eager - exact).norm()
+
+
+@pytest.mark.parametrize("has_instructions", [False, True])
+@pytest.mark.parametrize("name", LAYERS)
+def test_results(name: str, has_instructions: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if has_instructions:
+        monkeypatch.setattr(unpack_bytes, "target_of", lambda module: parse_target("cuda:90"))
+    layer = Around(LAYERS[name]()).bfloat16()
+    k = layer.layer.widened(torch.bfloat16).shape[1]
+    # All of one sign: what is added to values and subtracted from sums is large.
+    x = torch.randn(1, k).abs().bfloat16()
+    matches(layer, x, torch.randn(1, len(layer.layer.scale)).bfloat16())
+    (graph,) = cuesta.report().as_dict()["graphs"]
+    assert not graph["aten_calls"]
+    assert len(graph["kernels"]) == 1, graph["kernels"]
+
+
+def test_instructions_of_a_gated_layer() -> None:
+    """Gate and up with what joins them, and down with its residual: two kernels, with an instruction for each byte."""
+
+    class Gated(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.gate, self.up = (Int4Linear(weight(1024, 512)) for _ in range(2))
+            self.down = Int4Linear(weight(512, 1024))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return x + self.down(F.silu(self.gate(x)) * self.up(x))
+
+    model, x = Gated().bfloat16(), torch.randn(1, 512).bfloat16()
+    matches(Gated().bfloat16(), x)
+    made = cuesta.compile_for(model, (x,), target="cuda:90")
+    assert not made.aten_calls
+    assert len(made.kernels) == 2
+    assert not any(kernel.spills for kernel in made.kernels)
+
+
+_STEPS: dict[str, Callable[..., int]] = {
+    "mov": lambda x: x,
+    "xor": operator.xor,
+    "and": operator.and_,
+    "shr": operator.rshift,
+}
+
+
+def _emulated(text: str, word: int) -> list[int]:
+    """What instructions of PTX make of a word of four bytes."""
+    own, results = 0, [0] * 4
+    for name, operands in re.findall(r"(\w+)\.b32 ([^;]+);", text.replace(".reg .b32 t;", "")):
+        to, *rest = operands.split(", ")
+        x, *numbers = [{"$4": word, "t": own}[y] if y in ("$4", "t") else int(y, 0) for y in rest]
+        if name == "prmt":
+            both = x.to_bytes(4, "little") + numbers[0].to_bytes(4, "little")
+            picked = bytes(both[numbers[1] >> 4 * i & 7] for i in range(4))
+            results[int(to[1:])] = int.from_bytes(picked, "little")
+        else:
+            assert to == "t"
+            own = _STEPS[name](x, *numbers)
+    return results
+
+
+@pytest.mark.parametrize("text", OF_BYTES)
+def test_what_the_instructions_do(text: str) -> None:
+    """The interpreter's functions do what the text says."""
+    for first in range(0, 256, 4):
+        values = np.arange(first, first + 4, dtype=np.uint8)
+        found = np.array(_emulated(text, int.from_bytes(values.tobytes(), "little")), np.uint32).view(np.float32)
+        assert (found == OF_BYTE[OF_BYTES[text]](values)).all()
