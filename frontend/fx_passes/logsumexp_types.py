@@ -1,10 +1,10 @@
-"""Corrects what torch 2.11 says of attention's logsumexp on a CPU: traced as f32, while the kernel gives f64 for f64.
+"""Corrects the type of attention's logsumexp on a CPU: torch before 2.13 traces f32, while its kernel gives f64 for f64.
 
     %0 = _scaled_dot_product_flash_attention_for_cpu(f64 …)         %0 = …
     %1 = getitem(%0, 1)  : f32                                →     %1 = getitem(%0, 1)  : f64
 
-Before the split, since the backward graph's argument is of the type that the saved value has here. Later torches trace
-f64, and then nothing changes.
+Before the split, since the backward graph's argument is of the type that the saved value has here. Torch 2.13 traces
+f64 itself, and then nothing changes.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ class Capture:
         self.runs.clear()
 
         def compiler(gm: torch.fx.GraphModule, _: Any) -> Callable[..., Any]:
-            type_logsumexps(gm)  # torch 2.11 traces another type than its kernel gives; a stage before import mends it
+            type_logsumexps(gm)  # torch before 2.13 traces another than the kernel gives; stages mend it
             run = Run(import_graph(gm))
             verify(run.graph.module, "import")
             self.runs.append(run)

@@ -1,4 +1,4 @@
-"""Attention of f64 on a CPU: torch 2.11 traces its logsumexp as f32, and its kernel gives f64."""
+"""Attention of f64 on a CPU: torch before 2.13 traces its logsumexp as f32, and its kernel gives f64."""
 
 from __future__ import annotations
 
