@@ -1,4 +1,4 @@
-"""Corrects the type of attention's logsumexp on a CPU: torch before 2.13 traces f32, while its kernel gives f64 for f64.
+"""Corrects the type of f64 attention's logsumexp on a CPU: torch before 2.13 traces f32, and its kernel gives f64.
 
     %0 = _scaled_dot_product_flash_attention_for_cpu(f64 …)         %0 = …
     %1 = getitem(%0, 1)  : f32                                →     %1 = getitem(%0, 1)  : f64
