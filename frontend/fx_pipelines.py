@@ -17,6 +17,7 @@ from cuesta.frontend.fx_passes.constant_scalars import hold_scalars
 from cuesta.frontend.fx_passes.forced_aten_calls import mark_calls
 from cuesta.frontend.fx_passes.fx_pipeline import FxPass, FxStage, TrainingStep
 from cuesta.frontend.fx_passes.gathered_gradients import gather_gradients
+from cuesta.frontend.fx_passes.logsumexp_types import type_logsumexps
 from cuesta.frontend.fx_passes.old_values import keep_old_values
 from cuesta.frontend.fx_passes.ragged_products import pad_ragged_products
 from cuesta.frontend.fx_passes.recomputed_values import read_undetached, save_compared
@@ -60,6 +61,8 @@ JOINT: FxStage[GraphModule] = FxStage(
         # Without it, the partitioner could save one of two equal values and recompute the other.
         FxPass("merge-equal-nodes", lambda gm, _: merge_equal_nodes(gm.graph), lambda _: merges_equal_nodes()),
         FxPass("gather-gradients", lambda gm, options: gather_gradients(gm, options.target), _in_any_order),
+        # Before the split: the backward graph's argument has the type of what is saved here.
+        FxPass("type-logsumexps", lambda gm, _: type_logsumexps(gm)),
         # Before the split: both graphs hold the same numbers.
         FxPass("hold-positions", lambda gm, _: hold_positions(gm)),
         FxPass("save-compared", lambda gm, _: save_compared(gm.graph)),
@@ -97,6 +100,8 @@ ATEN: FxStage[GraphModule] = FxStage(
         # Not with `bitwise_eager`: torch's implementation then runs between programs.
         FxPass("spell-out-flex-attention", spell_out_flex_attention, _in_any_order),
         FxPass("mark-calls", mark_calls),
+        # Graphs without gradients. Those of a training step are right already.
+        FxPass("type-known-logsumexps", lambda gm, _: type_logsumexps(gm)),
         # Graphs without gradients, and those whose sizes are known only now.
         FxPass("hold-known-positions", lambda gm, _: hold_positions(gm)),
         FxPass("hold-scalars", lambda gm, _: hold_scalars(gm)),

@@ -16,6 +16,7 @@ from cuesta.dialects.reference import run_in_place
 from cuesta.driver.calling import bind
 from cuesta.frontend.capture.aot import partition
 from cuesta.frontend.decompositions.table import decompositions
+from cuesta.frontend.fx_passes.logsumexp_types import type_logsumexps
 from cuesta.frontend.importer import ImportedGraph, import_graph
 
 
@@ -53,6 +54,7 @@ class Capture:
         self.runs.clear()
 
         def compiler(gm: torch.fx.GraphModule, _: Any) -> Callable[..., Any]:
+            type_logsumexps(gm)  # torch before 2.13 traces another than the kernel gives; stages mend it
             run = Run(import_graph(gm))
             verify(run.graph.module, "import")
             self.runs.append(run)
