@@ -53,7 +53,6 @@ def holds_stages(limits: FusionLimits, kernel: Tiled) -> bool:
     nodes, space, parallel = kernel
     if limits.staged_elements is None:
         return True
-    down = {root for n in nodes for root, kept in zip(space.classes[n.index], n.parallel, strict=True) if not kept}
     for node in nodes:
         if all(node.parallel):
             continue
@@ -64,6 +63,18 @@ def holds_stages(limits: FusionLimits, kernel: Tiled) -> bool:
         limit = SPANNED if whole // max(count, 1) <= SHORT else limits.staged_elements
         if count > 1 and whole > limit:
             row = estimate(power_at_least(estimate([size])) for root, size in within.items() if root not in kept)
+            down = _reduced_beside(node, nodes, space)
             if not kept.keys() <= down or row > limits.row_elements:
                 return False
     return True
+
+
+def _reduced_beside(node: Node, nodes: Sequence[Node], space: Space) -> set[tuple[int, int]]:
+    """The loops that other nodes reduce which keep what a node reduces, as where rows are summed along and down."""
+    found: set[tuple[int, int]] = set()
+    own = {root for root, kept in zip(space.classes[node.index], node.parallel, strict=True) if not kept}
+    for other in nodes:
+        loops = list(zip(space.classes[other.index], other.parallel, strict=True))
+        if own & {root for root, kept in loops if kept}:
+            found.update(root for root, kept in loops if not kept)
+    return found
