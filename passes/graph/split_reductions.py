@@ -23,27 +23,25 @@ from dataclasses import dataclass
 from cuesta._mlir import ir
 from cuesta.dialects import aten, maker, types
 from cuesta.dialects.clones import repeat_op
-from cuesta.dialects.cuesta import pointwise, reduction
+from cuesta.dialects.cuesta import reduction
 from cuesta.dialects.cuesta.dialect import names_of
 from cuesta.dialects.cuesta.reduction import Reduced
-from cuesta.dialects.cuesta.shape import Expand, Extent, Permute, Reshape, Slice, Unfold
+from cuesta.dialects.cuesta.shape import Expand, Permute, Reshape, Slice, Unfold
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import byte_count, opmath, shape_of, spelling_of
 from cuesta.errors import Undecided
-from cuesta.passes.analysis.match import number, unreshaped
 from cuesta.passes.analysis.memory_order import MemoryOrder
 from cuesta.passes.form_kernels.fusion.limits import PROGRAMS, SECTOR, STRIP
+from cuesta.passes.graph.centred_sums import is_centred, less_mean
 from cuesta.passes.graph.cut_rows import cut_columns
 from cuesta.passes.graph.hoist_reshapes import POINTWISE, reshaped_operand
 from cuesta.passes.graph.returned_parts import return_parts
 from cuesta.passes.infra.graph_rewrite import functions, rewrite_ops
 from cuesta.passes.infra.registry import Pass, register_pass
-from cuesta.sizes import Number, Size, estimate, hint, parse, symbol
+from cuesta.sizes import Number, Size, estimate, hint, symbol
 from cuesta.sizes.facts import divisor_of
 
 _B = GraphBuilder()
-_SUM = reduction.OPS["sum"]
-_SUB, _DIV, _SQUARE = (pointwise.OPS[name] for name in ("sub", "div", "square"))
 
 #: From this many elements per program on, splitting pays for a second kernel.
 LONG = 8192
@@ -197,8 +195,8 @@ class SplitReductions(Pass):
         row = reduction.row_of(op)
         if row is None:
             return None
-        centred = _is_centred(op)
-        x = _less_mean(op)[0] if centred else op.operands[0]
+        centred = is_centred(op)
+        x = less_mean(op)[0] if centred else op.operands[0]
         sizes, dims = shape_of(x), Reduced.dims.of(op)
         if not self.symbolic and any(isinstance(n, Size) for n in sizes):
             return None
@@ -220,7 +218,7 @@ class SplitReductions(Pass):
 
     def _rewrite(self, op: ir.Operation, split: _Split) -> list[ir.Value]:
         form = split.form
-        x, mean = _less_mean(op) if split.centred else (op.operands[0], None)
+        x, mean = less_mean(op) if split.centred else (op.operands[0], None)
         if split.ragged is not None:
             return [_ragged_total(op, x, form, split.ragged)]
         made: dict[ir.Value, ir.Value] = {}
@@ -374,29 +372,3 @@ def _variance(x: ir.Value, mean: ir.Value, form: Cut) -> ir.Value:
     apart = _B.pointwise("sub", own, mean)
     between = _B.with_number("mul", _B.pointwise("square", apart), form.count)
     return _B.reduce("sum", _B.pointwise("add", spread, between), form.across)
-
-
-def _is_centred(op: ir.Operation) -> bool:
-    """Whether `op` is the sum of (x - mean)², with the mean of x over the same dims."""
-    square = maker(op.operands[0], _SQUARE) if _SUM.matches(op) else None
-    if square is None or maker(square.operands[0], _SUB) is None:
-        return False
-    x, mean = _less_mean(op)
-    dims = Reduced.dims.of(op)
-    divided = maker(unreshaped(mean), _DIV)
-    if divided is None or _count(divided.operands[1]) != math.prod(shape_of(x)[d] for d in dims):
-        return False
-    total = maker(unreshaped(divided.operands[0]), _SUM)
-    return total is not None and total.operands[0] == x and Reduced.dims.of(total) == dims
-
-
-def _count(value: ir.Value) -> Number | float | None:
-    """The number, maybe symbolic, that every element of `value` is; None where there is no such number."""
-    extent = maker(value, Extent)
-    return number(value) if extent is None else parse(Extent.at.of(extent))
-
-
-def _less_mean(op: ir.Operation) -> tuple[ir.Value, ir.Value]:
-    """(x, mean) of a sum of (x - mean)²."""
-    x, mean = op.operands[0].owner.operands[0].owner.operands
-    return x, mean
