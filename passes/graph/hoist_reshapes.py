@@ -9,9 +9,10 @@ One that no op of ours reads, only calls, stays where it would stop below anothe
 part the two.
 
 With `repeat`, operands may broadcast along whole runs of dims, and a cheap op that has other users too is computed
-twice. So a widened tensor (f32 of bf16) is not written to memory only because a view of it is read. Two results that
-are one value keep sharing memory, to which the caller may write. What follows a sum stays there where its reader
-spreads it over many more elements: the sum's kernel computes it once, and not each program of the reader's.
+twice. So a widened tensor (f32 of bf16) is not written to memory only because a view of it is read. A conversion behind
+a reshape that stays below a norm moves up instead: the norm's kernel converts. Two results that are one value keep
+sharing memory, to which the caller may write. What follows a sum stays there where its reader spreads it over many more
+elements: the sum's kernel computes it once, and not each program of the reader's.
 """
 
 from __future__ import annotations
