@@ -105,3 +105,16 @@ func.func @large(%x: tensor<8192x64xf32>, %y: tensor<8x64xf32>, %c: tensor<8192x
   %7 = "cuesta.cat"(%6, %d) {dim = 1 : i64} : (tensor<8x32xf32>, tensor<8x32xf32>) -> tensor<8x64xf32>
   return %4, %7 : tensor<8192x64xf32>, tensor<8x64xf32>
 }
+
+// Parts of one element that are the same: repeated.
+// CHECK-LABEL: func.func @repeated
+// CHECK-SAME: (%[[X:.*]]: tensor<4x1xf32>)
+// CHECK-NEXT: %[[N:.*]] = "cuesta.neg"(%[[X]])
+// CHECK-NEXT: %[[E:.*]] = "cuesta.expand"({{.*}}) : (tensor<4x1xf32>) -> tensor<4x3xf32>
+// CHECK-NEXT: return %[[E]]
+func.func @repeated(%x: tensor<4x1xf32>) -> tensor<4x3xf32> {
+  %0 = "cuesta.neg"(%x) : (tensor<4x1xf32>) -> tensor<4x1xf32>
+  %1 = "cuesta.cat"(%0, %0) {dim = 1 : i64} : (tensor<4x1xf32>, tensor<4x1xf32>) -> tensor<4x2xf32>
+  %2 = "cuesta.cat"(%1, %0) {dim = 1 : i64} : (tensor<4x2xf32>, tensor<4x1xf32>) -> tensor<4x3xf32>
+  return %2 : tensor<4x3xf32>
+}

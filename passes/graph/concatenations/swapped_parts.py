@@ -66,7 +66,9 @@ def _rewrite(op: ir.Operation) -> Sequence[ir.Value] | None:
     recipe = parts.joined(values)
     if recipe is None or (parts.several and byte_count(result) > _FEW_BYTES):
         return None
-    return [recipe()]
+    made = recipe()
+    # Parts of one element each that are the same broadcast.
+    return [made if shape_of(made) == sizes else _B.expand(made, sizes)]
 
 
 @dataclass
