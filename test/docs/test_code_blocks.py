@@ -17,6 +17,7 @@ import torch
 from sybil import Document, Sybil
 from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser
 
+from cuesta import cache_artifacts
 from cuesta.tools.docs_site.commands_page import commands, help_of
 
 ROOT = Path(__file__).parents[2]
@@ -33,6 +34,8 @@ _NOT_RUN = re.compile(r"<!-- not run: \S.*-->\n\s*$")
 @pytest.mark.parametrize("name", SESSIONS)
 def test_the_blocks_run_in_order(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    # What a page loads as artifacts would take precedence over the cache's files in all tests that follow.
+    monkeypatch.setattr(cache_artifacts, "_LOADED", {})
     torch._dynamo.reset()
     document = Sybil(parsers=[PythonCodeBlockParser()]).parse(PAGES[name])
     run = [example for example in document.examples() if not _NOT_RUN.search(document.text[: example.start])]
