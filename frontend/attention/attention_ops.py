@@ -39,7 +39,8 @@ def _forward(
             r = aten._scaled_dot_product_efficient_attention(q, k, v, mask, True, p, causal, scale=scale)
             return r[0], r[1], r[2], r[3]
     r = aten._scaled_dot_product_flash_attention_for_cpu(q, k, v, p, causal, attn_mask=mask, scale=scale)
-    return r[0], r[1], None, None
+    # torch before 2.13 traces f32 for f64 as well, while its kernel gives f64.
+    return r[0], r[1].to(torch.promote_types(q.dtype, torch.float32)), None, None
 
 
 def _backward(
