@@ -123,7 +123,7 @@ def _views_of_whole_memory(node: Node) -> list[Node]:
     before, source = _views(node.args[0], _COPIES_OF_WHOLE_MEMORY)
     views = [node, *before]
     if offset is None:  # it begins where its tensor does; only elements in a view's gaps or past its end are foreign
-        return views if len(views) > 1 and (_has_gaps(views[1]) or _reaches_past(node, views[1])) else []
+        return views if len(views) > 1 and (has_gaps(views[1]) or _reaches_past(node, views[1])) else []
     return views if _is_given(source) or len(views) > 1 else []
 
 
@@ -157,7 +157,8 @@ def _views(node: Any, and_ops: Collection[Any] = ()) -> tuple[list[Node], Any]:
     return views, node
 
 
-def _has_gaps(node: Node) -> bool:
+def has_gaps(node: Node) -> bool:
+    """Whether a node's result is a tensor whose elements are not side by side in memory, each once."""
     value = node.meta.get("val")
     return isinstance(value, torch.Tensor) and not is_non_overlapping_and_dense_or_false(value)
 

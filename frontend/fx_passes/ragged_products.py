@@ -4,12 +4,13 @@ of a head with 50257 classes, so that cuBLAS takes a fast kernel.
     %1 = mm(%x, t(%w))    w: 50257x768    →    %p = mm(%x, t(constant_pad_nd(%w, [0, 0, 0, 47])))
                                                %1 = slice(%p, 1, 0, 50257)
 
-What a kernel of ours computes, such as a weight that autocast converts, is written with the padding at once, and a
-slice is read where it is. A factor that the caller or a library made is copied, which has to pay: by estimate, as
-below. A result that the caller gets keeps its rows, as it would have to be copied.
+A kernel of ours that computes a factor, such as a weight that autocast converts, writes it into the padded buffer, and
+readers read the result's slice in place. A factor that the caller or a library made is copied, so that the product is
+padded only where it gains more time than the copy takes. A result that the caller gets is not padded: its slice would
+be copied.
 
-In a joint graph this comes before the split: the forward graph saves the padded results. Without it, a kernel of ours
-multiplies (`passes/libraries/products/routes`), at two thirds of the speed.
+The pass runs on a joint graph before the split, so that the forward graph saves the padded result. A product that is
+not padded is a kernel of ours (`passes/libraries/products/routes`), at two thirds of the speed.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ from cuesta.targets import Target
 
 aten = torch.ops.aten
 
-#: Elements of bf16 or f16 in the bytes at which cuBLAS wants rows to begin, and in a line of memory, to which they are
-#: padded.
+#: cuBLAS wants rows to begin at multiples of so many elements of bf16 or f16; padding makes them multiples of a line of
+#: memory.
 _ALIGNED, _LINE = 8, 64
 #: Multiplications, and bytes, that take a second on an H200: a product by a kernel of ours, and a copy.
 _MULTIPLICATIONS, _BYTES = 2.5e14, 4e12

@@ -19,7 +19,7 @@ from torch.fx import GraphModule, Node
 
 from cuesta.frontend.fx_nodes import keep_results, lies_in_operands_memory, memory_root
 from cuesta.frontend.fx_passes.fx_pipeline import TrainingStep
-from cuesta.torch_private.decompositions import is_non_overlapping_and_dense_or_false
+from cuesta.frontend.python_steps import has_gaps
 
 #: The tensor may be this many times as large as its views together, such as a product without the columns that it was
 #: padded with.
@@ -36,7 +36,7 @@ def save_views_once(step: TrainingStep) -> None:
         if isinstance(value, Node) and isinstance(value.meta.get("val"), Tensor) and value.name in arguments:
             views.setdefault(memory_root(value), []).append(position)
     seen = {root: [results[i] for i in positions] for root, positions in views.items()}
-    groups = {root: values for root, values in seen.items() if len(values) > 1 or _has_gaps(values[0])}
+    groups = {root: values for root, values in seen.items() if len(values) > 1 or has_gaps(values[0])}
     handed = {k: v for k, v in groups.items() if k not in returned and _can_be_handed_over(k, v)}
     if not handed:
         return
@@ -69,11 +69,6 @@ def _can_be_handed_over(root: Node, saved: Sequence[Node]) -> bool:
     if _MOST * sum(node.meta["val"].numel() for node in saved) < whole.numel():
         return False
     return all(len(step.all_input_nodes) == 1 for node in saved for step in _steps(node, root))
-
-
-def _has_gaps(value: Node) -> bool:
-    """Whether a value's elements are not side by side in memory, so that to save it as it is would copy it."""
-    return not is_non_overlapping_and_dense_or_false(value.meta["val"])
 
 
 def _steps(view: Node, root: Node) -> list[Node]:

@@ -43,6 +43,21 @@ class Node:
         return any(set(a) & set(self.reduced) for a in self.accesses[-len(self.op.results) :])
 
 
+@dataclass(frozen=True)
+class LoopBody:
+    """What a loop over the blocks along `classes` does with each."""
+
+    classes: Sequence[int]
+    #: The reductions that the loop accumulates.
+    reductions: Sequence[tuple[Node, reduction.Reduction]]
+    #: The running sums that it continues.
+    running: Sequence[Node]
+    stores: Sequence[Output]
+    #: The ops of all nodes that these depend on.
+    needed: set[ir.Operation]
+    loads: Sequence[Access]
+
+
 @dataclass
 class KernelWriter:
     """Writes the body of one tt.func."""
@@ -63,6 +78,7 @@ class KernelWriter:
     def copy(self) -> KernelWriter:
         """A copy whose state is independent of this writer's from here on."""
         frame = replace(self.frame, positions=dict(self.frame.positions), masks=dict(self.frame.masks))
+        frame.axes = self.frame.axes  # a new frame has the order of the classes
         return replace(self, frame=frame, blocks=dict(self.blocks), loaded=dict(self.loaded))
 
     # -- memory -------------------------------------------------------------------------------
@@ -288,59 +304,56 @@ class KernelWriter:
         if running and len(classes) > 1:
             raise Unsupported(f"a running sum in a loop over {len(classes)} dims, not one, at {running[0].op.location}")
         starts = [v for node, r in zip(reductions, taken, strict=True) for v in self._identities(node.classes, r)]
-        accumulated = len(starts)
         for node in running:
             starts += self._identities(set(node.classes) - walked, reduction.running(node.op))
-        frame = self.frame
         loads = self._load_outside(needed, walked)
-        outer_blocks, outer_loaded = dict(self.blocks), dict(self.loaded)
-        outer_positions, outer_masks = dict(frame.positions), dict(frame.masks)
-
-        def one_block(turn: Value, carried: Sequence[Value], *, within: bool) -> list[Value]:
-            """Writes what is done with one block, and returns the accumulators and running sums after it."""
-            frame.place_in_loop(classes, turn, inside=within)
-            for value, own in loads:
-                self.load(value, own)
-            accumulators = iter(carried[:accumulated])
-            sums = dict(zip((node.op for node in running), carried[accumulated:], strict=True))
-            # A value along the classes must not be reused at another position along them, so all are recomputed here.
-            for node in self.nodes:
-                if node.op in sums:
-                    with node.op.location:
-                        after = self.running(node, sums[node.op])
-                        assert after is not None
-                        sums[node.op] = after
-                elif node.op in needed and walked & set(node.classes) and not walked & set(node.reduced):
-                    self.emit(node)
-            joined: list[Value] = []
-            for node, r in zip(reductions, taken, strict=True):
-                with node.op.location:
-                    shape = frame.shape(node.classes)
-                    parts = [stretched(v, shape) for v in self.contributions(node, r)]
-                    joined += r.combine([next(accumulators) for _ in parts], parts)
-            for node, result, argument, own in stores:
-                with node.op.location:
-                    self.store(argument, own, self.value(result))
-            self.blocks, self.loaded = dict(outer_blocks), dict(outer_loaded)
-            return [*joined, *sums.values()]
-
-        rest = last_block(frame, classes, self._accesses(), self.strides)
-        loop = frame.loop(classes, starts, end=rest)
+        body = LoopBody(classes, list(zip(reductions, taken, strict=True)), running, stores, needed, loads)
+        peeled = last_block(self.frame, classes, self._accesses(), self.strides)
+        loop = self.frame.loop(classes, starts, end=peeled)
         with ir.InsertionPoint(loop.body):
             carried = list(loop.inner_iter_args)
-            scf.YieldOp(one_block(loop.induction_variable, carried, within=rest is not None))
+            scf.YieldOp(self.copy()._one_block(body, loop.induction_variable, carried, inside=peeled is not None))
         carried = list(loop.results)
-        if rest is not None:
-            carried = one_block(frame.scalar(rest), carried, within=False)
-        frame.positions, frame.masks = outer_positions, outer_masks
+        if peeled is not None:
+            carried = self.copy()._one_block(body, self.frame.scalar(peeled), carried)
         totals = iter(carried)
-        for node, r in zip(reductions, taken, strict=True):
+        for node, r in body.reductions:
             with node.op.location:
                 self.finish(node, r, [next(totals) for _ in r.identities])
 
+    def _one_block(
+        self, body: LoopBody, start: Value, carried: Sequence[Value], *, inside: bool = False
+    ) -> list[Value]:
+        """Writes what a loop does with the block at `start`, and returns the accumulators and running sums after it. A
+        block that is `inside` of bounds needs no mask. Leaves this writer with the values of that block."""
+        walked = set(body.classes)
+        self.frame.place_in_loop(body.classes, start, inside=inside)
+        for value, own in body.loads:
+            self.load(value, own)
+        accumulated = len(carried) - len(body.running)
+        accumulators = iter(carried[:accumulated])
+        sums = dict(zip((node.op for node in body.running), carried[accumulated:], strict=True))
+        # A value along the classes must not be reused at another position along them, so all are recomputed here.
+        for node in self.nodes:
+            if node.op in sums:
+                with node.op.location:
+                    after = self.running(node, sums[node.op])
+                    assert after is not None
+                    sums[node.op] = after
+            elif node.op in body.needed and walked & set(node.classes) and not walked & set(node.reduced):
+                self.emit(node)
+        joined: list[Value] = []
+        for node, r in body.reductions:
+            with node.op.location:
+                shape = self.frame.shape(node.classes)
+                parts = [stretched(v, shape) for v in self.contributions(node, r)]
+                joined += r.combine([next(accumulators) for _ in parts], parts)
+        self._store(body.stores)
+        return [*joined, *sums.values()]
+
     def _load_outside(self, needed: set[ir.Operation], walked: set[int]) -> list[tuple[Value, list[int]]]:
-        """Loads what is the same in each turn of a loop over the classes `walked`, and returns what a turn loads first
-        of all, so that the loads wait together."""
+        """Loads the invariants of a loop over the classes `walked`. Returns what an iteration loads before it computes
+        anything, so that these loads are in flight together."""
         written = {output[2] for output in self.outputs(self.nodes)}
         inside = []
         for node in self.nodes:
@@ -354,6 +367,7 @@ class KernelWriter:
         return inside
 
     def _accesses(self) -> Iterator[Access]:
+        """All accesses of the kernel's nodes to memory."""
         for node in self.nodes:
             for value, classes in zip(node.op.operands, node.accesses, strict=True):
                 argument = value if isinstance(value.owner, ir.Block) else destination_of(value)

@@ -1,10 +1,11 @@
-"""Decides whether the last block of a loop over rows is written behind the loop.
+"""Decides whether a loop over the blocks of a row is peeled: its last block is then written behind it.
 
     for i in range(0, 50257, 4096):           for i in range(0, 49152, 4096):
         load(x + i, mask=i < 50257)      →        load(x + i)
                                               load(x + 49152, mask=49152 < 50257)
 
-Where rows begin aligned, but their size is odd, a mask parts aligned elements and makes every access one element wide.
+Where rows are aligned, but their size is no multiple of a vector's, the mask of their bound splits a vector. Triton
+then makes every access of the loop one element wide. In the peeled loop no block has a mask.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ Access: TypeAlias = "tuple[Value, list[int]]"
 
 #: Bytes of a thread's widest access.
 _VECTOR = 16
-#: The least blocks of a loop whose last block may be written behind it.
+#: The least blocks of a loop that may be peeled.
 _LEAST = 4
 
 
 def last_block(
     frame: Frame, classes: Sequence[int], accesses: Iterable[Access], strides: Mapping[Value, Sequence[Number]]
 ) -> int | None:
-    """Where the last block along a looped class begins, if it is to be written behind the loop; None where it is not.
-    `strides` are those of each argument, in elements."""
+    """Where the last block along a looped class begins, if the loop is to be peeled; None if not. `strides` are those
+    of each argument, in elements."""
     (c, *others) = classes
     size, block = frame.sizes[c], frame.blocks[c]
     if others or not isinstance(size, int) or size < _LEAST * block or size % block == 0:

@@ -41,6 +41,7 @@ from cuesta.sizes import Number, Size
 _LARGEST_I32 = (1 << 31) - 1
 #: The largest multiple that Triton's analysis makes use of.
 _MULTIPLE = 16
+#: What quantised weights are stored in.
 _BYTES = ("i8", "ui8")
 
 

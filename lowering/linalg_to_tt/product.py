@@ -27,6 +27,7 @@ from cuesta.dialects.tt.types import element_of, shape_of
 from cuesta.dialects.types import byte_size, spelling_of
 from cuesta.lowering.linalg_to_tt.frame import Value, blocks_along, common_shape, stretched
 from cuesta.sizes import Number
+from cuesta.sizes.powers import power_at_least
 
 if TYPE_CHECKING:
     from cuesta.lowering.linalg_to_tt.kernel import KernelWriter, Node
@@ -152,7 +153,7 @@ class Products:
             scf.YieldOp(self._step(whole, starts | {self.k: start}, block, making, sums, end))
         sums = list(loop.results)
         if rest:
-            block = max(1 << (rest - 1).bit_length(), LEAST)
+            block = max(power_at_least(rest), LEAST)
             sums = self._step(whole, starts | {self.k: frame.scalar(end)}, block, making, sums, size)
         return sums
 

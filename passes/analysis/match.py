@@ -10,6 +10,7 @@ from cuesta.dialects.cuesta.shape import Constant, Reshape
 from cuesta.dialects.cuesta.views import SELECTS_ELEMENTS
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.passes.infra.graph_rewrite import users
+from cuesta.sizes import Number
 
 _NARROW = frozenset({"bf16", "f16", "f32"})
 _MUL, _DIV = pointwise.OPS["mul"], pointwise.OPS["div"]
@@ -31,6 +32,16 @@ def wide(value: ir.Value) -> ir.Value:
             break
         value = op.operands[0]
     return value
+
+
+def without_ones(x: ir.Value) -> list[Number]:
+    """The sizes of a value's dims, but for those of 1."""
+    return [n for n in shape_of(x) if n != 1]
+
+
+def only_has_ones(op: ir.Operation) -> bool:
+    """Whether an op is a reshape that only adds or takes away dims of 1, through which fusion sees."""
+    return Reshape.matches(op) and without_ones(op.operands[0]) == without_ones(op.results[0])
 
 
 def unreshaped(value: ir.Value) -> ir.Value:

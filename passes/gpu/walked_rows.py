@@ -16,10 +16,12 @@ from cuesta.passes.gpu.block_sizes import fastest_classes
 def walked_rows(
     generics: Sequence[ir.Operation], sizes: Sequence[int], parallel: set[int], tensors: Sequence[Sequence[int]]
 ) -> list[int]:
-    """The class of the rows of a kernel that reduces them both along and down, and does not hold all of them at once:
-    a program walks them. Arguments are those of `block_sizes.choose`."""
+    """The class that counts the rows that a program walks: those of a kernel that reduces rows both along and down, and
+    whose program does not hold all of its rows at once. Empty for other kernels. Arguments are those of
+    `block_sizes.choose`."""
     if any(map(is_scatter, generics)):
         return []
+    # Of each generic its loops, and the classes that it reduces. `along` are the classes of a row.
     kinds = [list(zip(CLASSES.of(op), ITERATOR_TYPES.of(op), strict=True)) for op in generics]
     reduced = [{c for c, kind in loops if kind == REDUCTION} for loops in kinds]
     fastest = fastest_classes(sizes, tensors)

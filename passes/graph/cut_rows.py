@@ -86,8 +86,8 @@ def _cuts(function: ir.Operation, parts: int) -> Iterator[tuple[_Cut, set[ir.Ope
 
 @dataclass(frozen=True)
 class _Cut:
-    """Cuts rows into `parts` of `rows`; `rank` is the number of dims of a row. A CPU cuts the last of the dims that
-    count rows, and `before` has the sizes of the others; on a GPU it is None, as all of them are joined."""
+    """Cuts rows into `parts` of `rows`; `rank` is the number of dims of a row. On a CPU the last of the dims that count
+    rows is cut, and `before` has the sizes of the others. On a GPU all these dims are joined, and `before` is None."""
 
     before: tuple[Number, ...] | None
     parts: int
@@ -149,17 +149,21 @@ def _cut_of(op: ir.Operation, memory: MemoryOrder, parts: int) -> _Cut | None:
     if len(known) < len(sizes) or math.prod(map(power_at_least, known[count:])) > GPU.row_elements:
         return None
     total = math.prod(known[:count])
-    fitting = [n for n in range(_FEWEST_ROWS, total // parts + 1) if total % n == 0]
-    return _Cut(None, total // max(fitting), max(fitting), len(row)) if fitting else None
+    rows = _rows_of(total, total // parts)
+    return None if rows is None else _Cut(None, total // rows, rows, len(row))
 
 
 def _cut_for_caches(leading: Sequence[Number], row: Sequence[Number], width: int) -> _Cut | None:
     length = leading[-1]
     if not isinstance(length, int):
         return None
-    size = estimate(row) * width
-    fitting = [n for n in range(_FEWEST_ROWS, length) if length % n == 0 and n * size <= _PART]
-    return _Cut(tuple(leading[:-1]), length // max(fitting), max(fitting), len(row)) if fitting else None
+    rows = _rows_of(length, min(length - 1, _PART // (estimate(row) * width)))
+    return None if rows is None else _Cut(tuple(leading[:-1]), length // rows, rows, len(row))
+
+
+def _rows_of(total: int, most: int) -> int | None:
+    """The rows of a part, `most` at most, where parts are equal; None where that leaves too few."""
+    return next((n for n in range(most, _FEWEST_ROWS - 1, -1) if total % n == 0), None)
 
 
 def _is_along_rows(op: ir.Operation, cut: _Cut) -> bool:
@@ -229,8 +233,8 @@ class _Rewriting:
                     self.made[op.results[0]] = self._again(op)
                     continue
                 parts = self._parts(op)
-                views = self._views_before(last, op)
-                if views is not None and self.cut.before is not None:
+                views = None if self.cut.before is None else self._views_before(last, op)
+                if views is not None:
                     late.append((op, parts, views))
                 else:
                     op.results[0].replace_all_uses_with(self._total(op, parts))

@@ -33,7 +33,7 @@ from cuesta.dialects.cuesta.shape import Cat, Expand, Permute, Reshape, Slice
 from cuesta.dialects.cuesta.views import VIEWS
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.passes.analysis.aliases import returning
-from cuesta.passes.analysis.match import unreshaped
+from cuesta.passes.analysis.match import only_has_ones, unreshaped, without_ones
 from cuesta.passes.infra.graph_rewrite import erase_dead, functions, is_unused, users
 from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.sizes import Number, hint
@@ -76,8 +76,8 @@ def _ends_a_sum(value: ir.Value) -> bool:
         seen.add(op)
         if reduction.row_of(op) is not None:
             return True
-        if op.name in POINTWISE or _only_has_ones(op):
-            pending += [x for x in op.operands if _without_ones(x) == _without_ones(value)]
+        if op.name in POINTWISE or only_has_ones(op):
+            pending += [x for x in op.operands if without_ones(x) == without_ones(value)]
     return False
 
 
@@ -300,22 +300,11 @@ def _join(op: ir.Operation, twins: Sequence[ir.Operation]) -> None:
         twin.erase()
 
 
-def _only_has_ones(op: ir.Operation) -> bool:
-    """Whether an op is a reshape that only adds or takes away dims of 1, through which fusion sees."""
-    if not Reshape.matches(op):
-        return False
-    return _without_ones(op.operands[0]) == _without_ones(op.results[0])
-
-
-def _without_ones(x: ir.Value) -> list[Number]:
-    return [n for n in types.shape_of(x) if n != 1]
-
-
 def _narrows_a_sum(view: ir.Operation) -> bool:
     """Whether a conversion to a narrower type parts a reshape from a reduction: the conversion belongs into the kernel
     of the reduction, which would write the wide tensor."""
     op = maker(view.operands[0], Convert)
-    if op is None or _only_has_ones(view):
+    if op is None or only_has_ones(view):
         return False
     source = maker(op.operands[0])
     narrows = types.byte_count(op.results[0]) < types.byte_count(op.operands[0])
@@ -329,7 +318,7 @@ def behind_products(ops: Sequence[ir.Operation]) -> dict[ir.Value, bool]:
     stays below them; after a product of packed panels every reshape does, as call-libraries has moved it there."""
     found: dict[ir.Value, bool] = {}
     for op in ops:
-        follows = op.name in POINTWISE or Permute.matches(op) or _only_has_ones(op)
+        follows = op.name in POINTWISE or Permute.matches(op) or only_has_ones(op)
         of = [found[x] for x in op.operands if x in found] if follows else []
         if MatMul.product.is_on(op):
             found[op.results[0]] = MatMul.packed.is_on(op)

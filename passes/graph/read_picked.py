@@ -16,20 +16,19 @@ from cuesta._mlir import ir
 from cuesta.dialects import maker, types
 from cuesta.dialects.clones import repeat_op
 from cuesta.dialects.cuesta import pointwise, reduction
-from cuesta.dialects.cuesta.dialect import names_of
 from cuesta.dialects.cuesta.indexing import Gather
-from cuesta.dialects.cuesta.pointwise import Convert, Where
+from cuesta.dialects.cuesta.pointwise import Where
 from cuesta.dialects.cuesta.shape import Constant, Iota
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import shape_of, spelling_of
+from cuesta.passes.graph.hoist_reshapes import POINTWISE
 from cuesta.passes.infra.graph_rewrite import erase_dead, rewrite_ops
 from cuesta.passes.infra.registry import Pass, register_pass
 
 _B = GraphBuilder()
 _SUM, _EQ = reduction.OPS["sum"], pointwise.OPS["eq"]
-_POINTWISE = names_of(*pointwise.OPS.values(), Where, Convert)
-#: A row of at most this many elements is in one block of a program.
-_ONE_BLOCK = 4096
+#: A row of at most this many elements is summed: one block of a program holds it, as it does many a longer one.
+_SUMMED = 4096
 #: The most ops that are repeated for the picked element, and the most tensors that it is read from.
 _MOST_OPS, _MOST_READS = 16, 2
 
@@ -46,7 +45,9 @@ class ReadPicked(Pass):
 def _read(op: ir.Operation) -> Sequence[ir.Value] | None:
     where = maker(op.operands[0], Where)
     sizes = shape_of(op.operands[0])
-    if where is None or len(sizes) != 2 or _SUM.dims.of(op) != [1] or not _is_long(sizes[1]):
+    if where is None or len(sizes) != 2 or _SUM.dims.of(op) != [1]:
+        return None
+    if not isinstance(sizes[1], int) or sizes[1] <= _SUMMED:
         return None
     hit, row, other = where.operands
     column, zero = _column(hit), maker(other, Constant)
@@ -59,10 +60,6 @@ def _read(op: ir.Operation) -> Sequence[ir.Value] | None:
     inside = _B.pointwise("logical_and", _B.with_number("ge", column, 0), _B.with_number("lt", column, sizes[1]))
     value = _B.where(inside, picked, other)
     return [_B.reshape(value, list(shape_of(op.results[0])))]
-
-
-def _is_long(size: object) -> bool:
-    return isinstance(size, int) and size > _ONE_BLOCK
 
 
 def _column(hit: ir.Value) -> ir.Value | None:
@@ -87,7 +84,7 @@ def _cone(row: ir.Value) -> list[ir.Operation] | None:
         owner = value.owner
         if shape_of(value) != sizes:
             return shape_of(value)[-1:] in ((), (1,))
-        if isinstance(owner, ir.Block) or owner.name not in _POINTWISE:
+        if isinstance(owner, ir.Block) or owner.name not in POINTWISE:
             reads.add(value)
         elif owner not in found:
             if not all(map(visit, owner.operands)):

@@ -40,6 +40,7 @@ from cuesta.passes.infra.graph_rewrite import functions, rewrite_ops
 from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.sizes import Number, Size, estimate, hint, symbol
 from cuesta.sizes.facts import divisor_of
+from cuesta.sizes.powers import power_at_most
 
 _B = GraphBuilder()
 
@@ -272,7 +273,7 @@ def _ragged(order: Sequence[int], sizes: Sequence[Number], dims: Sequence[int], 
         if d not in dims or not isinstance(sizes[d], Size):
             continue
         unit = _UNIT if d == order[-1] else 1
-        parts = 1 << max(min(wanted, hint(sizes[d]) // (4 * unit)), 1).bit_length() - 1
+        parts = power_at_most(min(wanted, hint(sizes[d]) // (4 * unit)))
         if parts >= 4:
             return _Ragged(d, parts, sizes[d] // (parts * unit) * (parts * unit))
     return None

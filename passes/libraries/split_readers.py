@@ -16,9 +16,10 @@ from dataclasses import dataclass
 
 from cuesta._mlir import ir
 from cuesta.dialects.clones import repeat_op
-from cuesta.dialects.cuesta.shape import Permute, Reshape
+from cuesta.dialects.cuesta.shape import Permute
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import shape_of, spelling_of, static_shape, tensor
+from cuesta.passes.analysis.match import only_has_ones
 from cuesta.passes.graph.hoist_reshapes import POINTWISE
 from cuesta.passes.infra.graph_rewrite import users
 
@@ -56,10 +57,7 @@ class Merged:
         """What `op` makes of this view, if it is a view that permutes dims or adds and takes away dims of 1."""
         if Permute.matches(op):
             return Merged(self.source, tuple(self.dims[d] for d in Permute.dims.of(op)))
-        if not Reshape.matches(op):
-            return None
-        old, new = ([n for n in shape_of(x) if n != 1] for x in (op.operands[0], op.results[0]))
-        if old != new or not shape_of(op.results[0]):
+        if not only_has_ones(op) or not shape_of(op.results[0]):
             return None
         sizes = static_shape(op.operands[0])
         kept = iter([dims for n, dims in zip(sizes, self.dims, strict=True) if n != 1])

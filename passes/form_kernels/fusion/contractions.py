@@ -48,8 +48,9 @@ def is_one_sum(nodes: Sequence[Node], parallel: set[tuple[int, int]]) -> bool:
 
 
 def holds_stages(limits: FusionLimits, kernel: Tiled) -> bool:
-    """Whether a program holds what each reduction of a kernel spans that keeps a loop within the tile. Short ones may
-    span more."""
+    """Whether a program can hold what each reduction of a kernel spans, where the reduction keeps a loop within the
+    tile. Short reductions may span more. So may reductions of rows, if others run down the same rows: a program then
+    walks the rows, and holds one."""
     nodes, space, parallel = kernel
     if limits.staged_elements is None:
         return True
@@ -70,7 +71,8 @@ def holds_stages(limits: FusionLimits, kernel: Tiled) -> bool:
 
 
 def _reduced_beside(node: Node, nodes: Sequence[Node], space: Space) -> set[tuple[int, int]]:
-    """The loops that other nodes reduce which keep what a node reduces, as where rows are summed along and down."""
+    """The loops along which other nodes run down the rows that a node reduces: they reduce these loops, and keep the
+    node's."""
     found: set[tuple[int, int]] = set()
     own = {root for root, kept in zip(space.classes[node.index], node.parallel, strict=True) if not kept}
     for other in nodes:

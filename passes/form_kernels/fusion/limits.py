@@ -42,9 +42,8 @@ class FusionLimits:
     repeated_rows: int = 1
     #: Most elements of a tile that a reduction spans if it keeps a loop within the tile; None for no limit.
     staged_elements: int | None = None
-    #: Such a tile may be larger if other reductions run along the loops that it keeps, as where rows are summed both
-    #: along and down: a program then walks the rows. The most elements of a row, each loop's rounded up to a power of
-    #: two.
+    #: Most elements of a row, where a program walks rows that are reduced both along and down; each loop's size is
+    #: rounded up to a power of two. Such a tile may span more than `staged_elements`.
     row_elements: int = 0
     #: Whether a reader of a matrix product (an epilogue) may be in the product's kernel.
     epilogues: bool = True

@@ -15,6 +15,7 @@ from cuesta.dialects.product import is_in_panels
 from cuesta.dialects.types import byte_size, row_major, shape_of, spelling_of
 from cuesta.passes.analysis.aliases import alias_root
 from cuesta.passes.analysis.layout import Layout, aligned_strides, is_dense, memory_order
+from cuesta.passes.analysis.match import only_has_ones
 from cuesta.passes.form_kernels.fusion.grouping import Group, Grouping
 from cuesta.passes.form_kernels.fusion.nodes import Item, Node, node_of
 from cuesta.passes.form_kernels.placement.assignment import Assignment
@@ -194,7 +195,4 @@ def _spare_copy(where: Assignment, reshape: ir.Operation, blocks: Container[Valu
 
 def _turns(view: ir.Operation) -> bool:
     """Whether a view permutes dims, or adds and takes away dims of 1."""
-    if Reshape.matches(view):
-        old, new = ([n for n in shape_of(x) if n != 1] for x in (view.operands[0], view.results[0]))
-        return old == new
-    return Permute.matches(view)
+    return Permute.matches(view) or only_has_ones(view)
