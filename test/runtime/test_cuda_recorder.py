@@ -22,6 +22,7 @@ class FakeCuda:
         self.users: dict[Any, int] = {}  # pool → its graphs
         self.generator_recorded = False
         self.fails: dict[str, str] = {}
+        self.workspaces: set[tuple[Any, ...]] = set()  # each with the pools that it may be in
 
     def raise_if_asked(self, step: str) -> None:
         if step in self.fails:
@@ -88,6 +89,7 @@ def cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCuda]:
         monkeypatch.setattr(torch.cuda, name, value)
     monkeypatch.setattr(torch._C, "_cuda_endAllocateToPool", fake.end, raising=False)
     monkeypatch.setattr(torch._C, "_cuda_releasePool", fake.release, raising=False)
+    monkeypatch.setattr(torch._C, "_cuda_clearCublasWorkspaces", fake.workspaces.clear, raising=False)
     zeros = torch.zeros
     monkeypatch.setattr(torch, "zeros", lambda *sizes, device: zeros(*sizes))
     yield fake
@@ -107,6 +109,17 @@ def test_recordings_share_a_pool_and_see_no_garbage_collection(cuda: FakeCuda) -
         kept.append(replay)
         assert results is RESULT and seen == [(0, 1), False]
     assert cuda.users == {(0, 1): 2}
+
+
+def test_a_recording_keeps_no_workspace_of_cublas(cuda: FakeCuda) -> None:
+    def multiply() -> list[torch.Tensor]:
+        assert not cuda.workspaces, "that of the call before is still there"
+        cuda.workspaces.add(tuple(cuda.allocates_to))
+        return RESULT
+
+    cuda.workspaces.add(())  # made by a call before the recording
+    CudaRecorder(torch.device("cuda", 0)).record(multiply)
+    assert not cuda.workspaces
 
 
 def test_a_pool_whose_graphs_are_gone_is_not_used_again(cuda: FakeCuda) -> None:

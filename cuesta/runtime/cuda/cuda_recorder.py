@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from cuesta.torch_private.devices import end_pool, raw_cuda_stream
+from cuesta.torch_private.devices import end_pool, free_workspaces, raw_cuda_stream
 
 Tensor = torch.Tensor
 
@@ -57,6 +57,7 @@ class CudaRecorder:
         return graph.replay, results
 
     def _capture(self, graph: Any, run: Callable[[], list[Tensor]]) -> list[Tensor]:
+        free_workspaces()  # a recording needs one in its pool, and the one outside was for the call before
         # With "thread_local", other threads may allocate during the capture.
         graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
         try:
@@ -66,6 +67,7 @@ class CudaRecorder:
                 graph.capture_end()
             raise
         graph.capture_end()
+        free_workspaces()  # replays write to it, one after another, and the next recording may have the memory as well
         return results
 
     def _recover(self) -> None:
