@@ -41,9 +41,9 @@ _TILES = {
     Tile(128, 256, 64, 8, 3): (3.05, 3.05),
     Tile(128, 256, 64, 8, 4): (3.08, 3.08),
     Tile(256, 128, 64, 8, 4): (2.72, 2.72),
-    Tile(128, 128, 64, 8, 4): (2.63, 2.63),
     Tile(128, 128, 64, 4, 4): (2.7, 2.7),
     Tile(128, 128, 64, 4, 3): (2.4, 2.86),
+    Tile(128, 128, 64, 8, 4): (2.63, 2.63),
     Tile(128, 64, 64, 4, 4): (1.55, 2.0),
     Tile(64, 256, 64, 4, 4): (2.49, 2.49),
     Tile(64, 128, 64, 4, 4): (1.5, 2.1),
@@ -147,8 +147,10 @@ def _fitted(tile: Tile, sizes: tuple[int, int, int, int], width: int) -> Tile:
     """`tile` for elements of `width` bytes, no larger than the product needs."""
     _, m, n, k = sizes
     m, n = min(tile.m, _power(m)), min(tile.n, _power(n))
-    k = min(max(tile.k * 2 // width, LEAST), _power(k))
-    return Tile(m, n, k, tile.warps if m * n >= 128 * 128 else min(tile.warps, 4), tile.stages)
+    step = min(max(tile.k * 2 // width, LEAST), _power(k))
+    # A stage that no step of the loop fills takes shared memory from other programs.
+    stages = min(tile.stages, math.ceil(k / step) + 1)
+    return Tile(m, n, step, tile.warps if m * n >= 128 * 128 else min(tile.warps, 4), stages)
 
 
 def _power(n: int) -> int:
@@ -178,8 +180,7 @@ def seconds(plan: Plan, rates: Rates, sizes: tuple[int, int, int, int], width: i
     batch, m, n, k = sizes
     programs = batch * math.ceil(m / tile.m) * math.ceil(n / tile.n) * plan.parts
     length = k / plan.parts
-    # A loop of fewer steps than stages has fewer loads in flight.
-    shared = (tile.m + tile.n) * tile.k * width * min(tile.stages, math.ceil(length / tile.k))
+    shared = (tile.m + tile.n) * tile.k * width * tile.stages
     fit = max(1, min(SHARED // shared, _REGISTERS // (tile.m * tile.n + 60 * 32 * tile.warps)))
     cache = _FROM_CACHE if tile.m >= 64 else _FROM_CACHE_FEW
 
