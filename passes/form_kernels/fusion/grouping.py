@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from cuesta._mlir import ir
-from cuesta.dialects.types import byte_count, shape_of
+from cuesta.dialects.types import byte_count, byte_size, shape_of, spelling_of
 from cuesta.passes.analysis.memory_order import MemoryOrder
 from cuesta.passes.form_kernels.fusion.contractions import holds_stages, is_one_sum, multiplies_for, reads_whole
 from cuesta.passes.form_kernels.fusion.limits import CPU, FusionLimits
@@ -33,7 +33,7 @@ from cuesta.passes.form_kernels.fusion.space import (
 )
 from cuesta.passes.form_kernels.fusion.windows import window_refusal
 
-#: A group that reads less than this share of the bytes that two groups read together counts as little work.
+#: A group that moves less than this share of the bytes that two groups move together counts as little work.
 _LITTLE = 0.1
 
 
@@ -50,8 +50,17 @@ class Group:
 
     @functools.cached_property
     def bytes_read(self) -> int:
-        """Bytes of all operands; an operand with several readers counts once for each."""
-        return sum(r.bytes for n in self.nodes for r in n.reads)
+        """Bytes of all operands; an operand with several readers counts once for each. One that is read at computed
+        positions counts at most as many elements as its reader has."""
+        gathered = ((n, v) for n in self.nodes for v in n.gathers)
+        return sum(r.bytes for n in self.nodes for r in n.reads) + sum(
+            min(byte_count(v), n.elements * byte_size(spelling_of(v))) for n, v in gathered
+        )
+
+    @functools.cached_property
+    def bytes_moved(self) -> int:
+        """Bytes of all operands and all results."""
+        return self.bytes_read + sum(byte_count(r) for n in self.nodes for r in n.results)
 
     @functools.cached_property
     def members(self) -> list[Node]:
@@ -297,12 +306,11 @@ class Grouping:
 
     def _tiles_wanted(self, a: Group, b: Group) -> int:
         """The tiles that the merged kernel must keep: the smaller tile count of the groups that are not little work."""
-        total = a.bytes_read + b.bytes_read
-        if total <= self.machine.serial_bytes:
+        if a.bytes_read + b.bytes_read <= self.machine.serial_bytes:
             return 0
         wanted = []
         for group in (a, b):
-            if group.bytes_read > _LITTLE * total:
+            if group.bytes_moved > _LITTLE * (a.bytes_moved + b.bytes_moved):
                 if group.tiles is None:
                     group.tiles = self._tiles(group.nodes, group.space, group.parallel)
                 wanted.append(group.tiles)
