@@ -22,6 +22,11 @@ from cuesta.runtime.strides import same_places
 from cuesta.sizes import Number
 
 Value: TypeAlias = ir.Value
+#: Calls whose results are new memory, never that of an operand or of something that the library keeps.
+_ALLOCATES = frozenset(
+    f"aten.{name}.default"
+    for name in ("convolution", "convolution_backward", "cudnn_convolution_relu", "cudnn_convolution_add_relu")
+)
 
 
 @dataclass
@@ -135,9 +140,17 @@ class Assignment:
 
     # -- liveness -----------------------------------------------------------------------------
     def dies(self, value: Value, layout: Layout) -> bool:
-        """Whether the host function allocates the value's buffer, and the unit being built is its last reader."""
+        """Whether the host function allocates the value's buffer, or a library for it, and the unit being built is its
+        last reader."""
         owner = self.bases[layout.base].owner
-        return not isinstance(owner, ir.Block) and host.Alloc.matches(owner) and self.is_last_use(value)
+        allocates = not isinstance(owner, ir.Block) and (host.Alloc.matches(owner) or self.is_librarys(layout))
+        return allocates and self.is_last_use(value)
+
+    def is_librarys(self, layout: Layout) -> bool:
+        """Whether a buffer is new memory that a library has allocated for its result."""
+        owner = self.bases[layout.base].owner
+        is_call = not isinstance(owner, ir.Block) and host.Call.matches(owner)
+        return is_call and host.Call.overload.of(owner) in _ALLOCATES
 
     def is_last_use(self, value: Value) -> bool:
         return self.last_use.get(alias_root(value), -1) == self.position

@@ -89,11 +89,13 @@ def reuse_inputs(kernel: Kernel, where: Assignment) -> dict[Value, int]:
 
 
 def _may_lie_in(output: Operand, source: Operand, where: Assignment) -> bool:
-    """Whether `output` may take over the memory of `source`: the host function allocates that memory, or it is donated
-    and `output` is a result; and nothing reads it after the kernel being built."""
+    """Whether `output` may take over the memory of `source`: the host function allocates that memory, or a library for
+    it, or it is donated and `output` is a result; and nothing reads it after the kernel being built."""
     assert source.layout is not None
     if source.layout.base not in where.donated_reuse:
-        return where.dies(source.value, source.layout)
+        # A result has memory of its own: what a library allocates is not known to begin and end with the tensor.
+        is_possible = output.value not in where.results or not where.is_librarys(source.layout)
+        return is_possible and where.dies(source.value, source.layout)
     # The argument's tensor becomes the result as it is, so their dtypes must be equal. Equal spellings ensure that for
     # floats only: several integer dtypes share a spelling.
     return output.value in where.results and "f" in output.spelling and where.is_last_use(source.value)
