@@ -117,6 +117,25 @@ def plans(
     if scattered:
         small = dict.fromkeys(_fitted(tile, sizes, width) for tile in _SCATTERED)
         return sorted(map(Plan, small), key=lambda plan: _scattered_seconds(plan.tile, sizes))
+    return [plan for _, plan in _timed_plans(sizes, width, shared, moved)]
+
+
+def plan_with_epilogue(m: int, n: int, k: int, width: int) -> Plan | None:
+    """The plan for a product of elements of `width` bytes whose kernel computes what follows; None where a library's
+    kernel, and a second one that reads the result and writes it again, are faster. A library is taken to multiply at
+    the full rate, or to move its bytes at the full bandwidth."""
+    rate = max(rate for _, rate in _TILES.values()) * 1e12 * 2 / width
+    moved = (m * k + k * n + m * n, 2 * m * n)
+    product, behind = (elements * width / (_FROM_MEMORY * _MULTIPROCESSORS) for elements in moved)
+    library = max(m * n * k / (rate * _MULTIPROCESSORS), product) + behind + 2 * _LAUNCH
+    (own, plan), *_ = _timed_plans((1, m, n, k), width)
+    return plan if own < library else None
+
+
+def _timed_plans(
+    sizes: tuple[int, int, int, int], width: int, shared: int = SHARED, moved: int | None = None
+) -> list[tuple[float, Plan]]:
+    """The plans on tensor cores, each behind its estimated seconds, the fastest first."""
     fitted: dict[Tile, Rates] = {}
     blocks = {(tile.m, tile.n) for tile in _TILES}
     for tile, rates in _TILES.items():
@@ -130,7 +149,8 @@ def plans(
         if share == 1 or (own.m, own.n) not in blocks:
             fitted.setdefault(own, (rates[0] * share, rates[1] * share))
     found = [(Plan(tile, parts), rates) for tile, rates in fitted.items() for parts in _parts(tile, sizes)]
-    return [plan for plan, _ in sorted(found, key=lambda each: seconds(each[0], each[1], sizes, width, moved))]
+    timed = ((seconds(plan, rates, sizes, width, moved), plan) for plan, rates in found)
+    return sorted(timed, key=lambda each: each[0])
 
 
 def plan_of_few_rows(n: int, k: int) -> Plan:

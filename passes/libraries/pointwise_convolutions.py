@@ -1,0 +1,106 @@
+"""Multiplies the channels of single pixels in a kernel of ours, which computes what follows, on CUDA.
+
+    %1 = cuesta.convolution(%x, %w)             %1 = permute(%x) : tensor<64x112x112x16xbf16>
+      : tensor<64x16x112x112xbf16>,         →   %2 = cuesta.mm(%1, permute(reshape(%w))) {product = "64x32x16/4/2"}
+        tensor<96x16x1x1xbf16>                  %3 = permute(%2) : tensor<64x96x112x112xf32>
+    %2 = norm, relu6 of %1                      %4 = norm, relu6 of %3
+
+In channels_last the images are a matrix with one row per pixel. With few channels such a convolution moves bytes and
+does little else. A library's convolution writes its result, and a second kernel reads it and writes it again, which
+takes two thirds of the time. Of what may follow, cuDNN itself computes a sum and relu, which it has taken by now
+(fuse-cudnn-convolution).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cuesta._mlir import ir
+from cuesta.dialects.cuesta import reduction
+from cuesta.dialects.cuesta.contraction import Convolution, MatMul, convolution_arguments
+from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.top_module import target_of
+from cuesta.dialects.types import byte_size, opmath, shape_of, spelling_of, static_shape, tensor
+from cuesta.passes.analysis.memory_order import MemoryOrder
+from cuesta.passes.graph.hoist_reshapes import POINTWISE
+from cuesta.passes.infra.graph_rewrite import users
+from cuesta.passes.infra.registry import Pass, register_pass
+from cuesta.passes.libraries.convolution_epilogue import on_tensor_cores
+from cuesta.passes.libraries.convolution_gradients import replace_chosen
+from cuesta.passes.libraries.products.routes import NARROW_FLOATS
+from cuesta.passes.libraries.products.tiles import Plan, plan_with_epilogue
+
+_B = GraphBuilder()
+#: The dims of images [N, C, H, W] in memory in channels_last, and the inverse.
+_CHANNELS_LAST, _BACK = [0, 2, 3, 1], [0, 3, 1, 2]
+#: The targets whose library is known, and the interpreter, on which the kernels are tested.
+_INTERPRETER = "tt"
+_TARGETS = ("cuda", _INTERPRETER)
+#: Rows begin at multiples of so many bytes: each of a thread's loads is as wide.
+_ALIGNED = 16
+
+
+@register_pass("pointwise-convolutions")
+class PointwiseConvolutions(Pass):
+    """Rewrites convolutions of single pixels as products with a kernel of ours, where what follows joins it."""
+
+    def run(self, module: ir.Module) -> None:
+        kind = target_of(module).kind
+        if kind in _TARGETS:
+            replace_chosen(module, lambda op, memory: _is_chosen(op, memory, kind), _product)
+
+
+def _is_chosen(op: ir.Operation, memory: MemoryOrder, target: str) -> bool:
+    if not Convolution.matches(op) or not (on_tensor_cores(op) or target == _INTERPRETER):
+        return False
+    return _plan(op) is not None and memory.order(op.operands[0]) == _CHANNELS_LAST and _is_followed(op.results[0])
+
+
+def _plan(op: ir.Operation) -> Plan | None:
+    """The plan for the product of a convolution of single pixels whose images are a matrix, if a kernel of ours and
+    what follows in it are faster than the library; else None."""
+    x, weight, *_ = op.operands
+    sizes = [*shape_of(x), *shape_of(weight)]
+    stride, padding, _, transposed, _, groups = convolution_arguments(op)
+    if spelling_of(x) not in NARROW_FLOATS or len(shape_of(x)) != 4 or any(type(n) is not int or n == 0 for n in sizes):
+        return None
+    n, channels, *places = static_shape(x)
+    results, _, *window = static_shape(weight)
+    if transposed or groups != 1 or any(size != 1 for size in (*window, *stride)) or any(padding):
+        return None
+    width = byte_size(spelling_of(x))
+    if any(size * width % _ALIGNED for size in (channels, results)):
+        return None
+    plan = plan_with_epilogue(n * places[0] * places[1], results, channels, width)
+    return plan if plan is not None and plan.parts == 1 else None
+
+
+def _is_followed(value: ir.Value) -> bool:
+    """Whether pointwise ops alone read `value`, and what they make is in memory: not only kernels that reduce it read
+    it."""
+    inside, pending = {value}, [value]
+    is_read = False
+    while pending:
+        x = pending.pop()
+        for user in users(x):
+            same = user.name in POINTWISE and shape_of(user.results[0]) == shape_of(value)
+            if same and user.results[0] not in inside:
+                inside.add(user.results[0])
+                pending.append(user.results[0])
+            elif not same and x == value:
+                return False
+            is_read = is_read or not (same or reduction.row_of(user) is not None)
+    return is_read
+
+
+def _product(op: ir.Operation) -> Sequence[ir.Value]:
+    x, weight, *bias = op.operands
+    plan, kind = _plan(op), spelling_of(x)
+    assert plan is not None
+    results, channels, *_ = shape_of(weight)
+    rows, columns = _B.permute(x, _CHANNELS_LAST), _B.permute(_B.reshape(weight, [results, channels]), [1, 0])
+    total = MatMul(rows, columns, tensor([*shape_of(rows)[:-1], results], opmath(kind))).result
+    MatMul.product.put(total.owner, str(plan.tile))
+    for b in bias:
+        total = _B.pointwise("add", total, _B.convert(b, opmath(kind)))
+    return [_B.convert(_B.permute(total, _BACK), kind)]

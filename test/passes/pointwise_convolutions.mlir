@@ -1,0 +1,38 @@
+// RUN: cuesta-opt --split-input-file --pass-pipeline='builtin.module(pointwise-convolutions)' %s | filecheck %s
+
+// Few channels, and silu behind: a product of ours, whose kernel computes silu.
+// CHECK-LABEL: func.func @graph
+// CHECK: %[[X:.*]] = "cuesta.permute"(%arg0) {dims = [0, 2, 3, 1]}
+// CHECK: %[[W:.*]] = "cuesta.permute"(%{{.*}}) {dims = [1, 0]} : (tensor<96x16xbf16>) -> tensor<16x96xbf16>
+// CHECK: %[[P:.*]] = "cuesta.mm"(%[[X]], %[[W]]) {product = "{{.*}}"} {{.*}} -> tensor<64x56x56x96xf32>
+// CHECK: %[[S:.*]] = "cuesta.add"(%[[P]], %{{.*}})
+// CHECK: "cuesta.permute"(%[[S]]) {dims = [0, 3, 1, 2]}
+// CHECK-NOT: cuesta.convolution
+module attributes {cuesta.target = "cuda:90"} {
+  func.func @graph(%x: tensor<64x16x56x56xbf16> {cuesta.strides = [50176, 1, 896, 16]}, %w: tensor<96x16x1x1xbf16> {cuesta.strides = [16, 1, 1, 1]}, %b: tensor<96xbf16> {cuesta.strides = [1]})
+      -> (tensor<64x96x56x56xbf16> {cuesta.strides = [301056, 1, 5376, 96]}) {
+    %0 = "cuesta.convolution"(%x, %w, %b) {cudnn = "tensor_cores", dilation = [1, 1], groups = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 1>, output_padding = [0, 0], padding = [0, 0], stride = [1, 1], transposed = false} : (tensor<64x16x56x56xbf16>, tensor<96x16x1x1xbf16>, tensor<96xbf16>) -> tensor<64x96x56x56xbf16>
+    %1 = "cuesta.sigmoid"(%0) : (tensor<64x96x56x56xbf16>) -> tensor<64x96x56x56xbf16>
+    %2 = "cuesta.mul"(%0, %1) : (tensor<64x96x56x56xbf16>, tensor<64x96x56x56xbf16>) -> tensor<64x96x56x56xbf16>
+    return %2 : tensor<64x96x56x56xbf16>
+  }
+}
+
+// CHECK: // -----
+// -----
+
+// These stay with the library: nothing follows, a kernel reduces what follows, and images that are row-major.
+// CHECK-COUNT-3: cuesta.convolution
+// CHECK-NOT: cuesta.mm
+module attributes {cuesta.target = "cuda:90"} {
+  func.func @graph(%x: tensor<64x16x56x56xbf16> {cuesta.strides = [50176, 1, 896, 16]}, %y: tensor<64x16x56x56xbf16> {cuesta.strides = [50176, 3136, 56, 1]}, %w: tensor<96x16x1x1xbf16> {cuesta.strides = [16, 1, 1, 1]})
+      -> (tensor<64x96x56x56xbf16> {cuesta.strides = [301056, 1, 5376, 96]}, tensor<64x96xbf16> {cuesta.strides = [96, 1]}, tensor<64x96x56x56xbf16> {cuesta.strides = [301056, 3136, 56, 1]}) {
+    %0 = "cuesta.convolution"(%x, %w) {cudnn = "tensor_cores", dilation = [1, 1], groups = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 0>, output_padding = [0, 0], padding = [0, 0], stride = [1, 1], transposed = false} : (tensor<64x16x56x56xbf16>, tensor<96x16x1x1xbf16>) -> tensor<64x96x56x56xbf16>
+    %1 = "cuesta.convolution"(%x, %w) {cudnn = "tensor_cores", dilation = [1, 1], groups = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 0>, output_padding = [0, 0], padding = [0, 0], stride = [1, 1], transposed = false} : (tensor<64x16x56x56xbf16>, tensor<96x16x1x1xbf16>) -> tensor<64x96x56x56xbf16>
+    %2 = "cuesta.tanh"(%1) : (tensor<64x96x56x56xbf16>) -> tensor<64x96x56x56xbf16>
+    %3 = "cuesta.sum"(%2) {dims = [2, 3], keepdim = 0 : i64} : (tensor<64x96x56x56xbf16>) -> tensor<64x96xbf16>
+    %4 = "cuesta.convolution"(%y, %w) {cudnn = "tensor_cores", dilation = [1, 1], groups = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 0>, output_padding = [0, 0], padding = [0, 0], stride = [1, 1], transposed = false} : (tensor<64x16x56x56xbf16>, tensor<96x16x1x1xbf16>) -> tensor<64x96x56x56xbf16>
+    %5 = "cuesta.tanh"(%4) : (tensor<64x96x56x56xbf16>) -> tensor<64x96x56x56xbf16>
+    return %0, %3, %5 : tensor<64x96x56x56xbf16>, tensor<64x96xbf16>, tensor<64x96x56x56xbf16>
+  }
+}
