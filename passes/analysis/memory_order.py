@@ -9,12 +9,13 @@ from __future__ import annotations
 from cuesta._mlir import ir
 from cuesta.dialects.affine_maps import operand_dims
 from cuesta.dialects.cuesta import Cuesta
-from cuesta.dialects.cuesta.contraction import Depthwise
+from cuesta.dialects.cuesta.contraction import Depthwise, MatMul
 from cuesta.dialects.cuesta.shape import Cat, Copy, Permute, Reshape
 from cuesta.dialects.cuesta.traced_strides import RESULT_STRIDES
 from cuesta.dialects.graph_function import argument_strides
 from cuesta.dialects.kernel_fields import WINDOWS
 from cuesta.dialects.named_linalg import is_generic
+from cuesta.dialects.product import TILE
 from cuesta.dialects.types import byte_size, shape_of, spelling_of
 from cuesta.passes.analysis.layout import dense_strides, memory_order, view_strides
 from cuesta.sizes import Number, estimate, hint
@@ -104,14 +105,21 @@ class MemoryOrder:
 
 def _said(value: ir.Value) -> Strides | None:
     """The strides that an attribute gives for an argument, a call's result or a copy. A sum over windows is always
-    row-major, with its channels last."""
+    row-major, with its channels last, and so is a product of pixels."""
     owner = value.owner
     if isinstance(owner, ir.Block):
         strides = argument_strides(value)
         return None if strides is None else tuple(strides)
-    if Depthwise.matches(owner) or WINDOWS.is_on(owner):  # a generic, further down
+    if Depthwise.matches(owner) or WINDOWS.is_on(owner) or multiplies_pixels(owner):  # a generic, further down
         return dense_strides(shape_of(value), range(len(shape_of(value))))
     traced = RESULT_STRIDES.find(owner)
     if traced is not None:
         return tuple(traced[list(owner.results).index(value)])
     return tuple(Copy.strides.of(owner)) if Copy.matches(owner) else None
+
+
+def multiplies_pixels(op: ir.Operation) -> bool:
+    """Whether an op is a product in a kernel of ours, or the generic that it becomes, whose rows are several dims, such
+    as the pixels of images."""
+    is_product = MatMul.product.is_on(op) if MatMul.matches(op) else TILE.is_on(op)
+    return is_product and len(shape_of(op.operands[0])) > 2 and len(shape_of(op.operands[1])) == 2

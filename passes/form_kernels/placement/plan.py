@@ -14,8 +14,9 @@ from cuesta.dialects.named_linalg import is_generic
 from cuesta.dialects.product import is_in_panels
 from cuesta.dialects.types import byte_size, row_major, shape_of, spelling_of
 from cuesta.passes.analysis.aliases import alias_root
-from cuesta.passes.analysis.layout import Layout, aligned_strides, is_dense, memory_order
+from cuesta.passes.analysis.layout import Layout, aligned_strides, dense_strides, is_dense, memory_order
 from cuesta.passes.analysis.match import only_has_ones
+from cuesta.passes.analysis.memory_order import multiplies_pixels
 from cuesta.passes.form_kernels.fusion.grouping import Group, Grouping
 from cuesta.passes.form_kernels.fusion.nodes import Item, Node, node_of
 from cuesta.passes.form_kernels.placement.assignment import Assignment
@@ -114,6 +115,8 @@ def plan(
         if isinstance(item, Node) and item.windows:  # channels side by side
             for value in (item.op.operands[0], *item.gathers):
                 _prefer(where, value, row_major(shape_of(value)))
+        elif isinstance(item, Node) and multiplies_pixels(item.op):
+            _prefer_rows(where, item, grouping, returned)
     blocks = _in_blocks(items, grouping)
     for item in items:  # last: calls take precedence
         if Reshape.matches(item.op):
@@ -130,6 +133,21 @@ def plan(
     where.updated = place_updates(updates, returned, items, groups, where.layouts, written_by_generic, where.placed)
     where.placed.update(where.updated)
     place_scatter_updates(where, updates, returned, items)
+
+
+def _prefer_rows(where: Assignment, product: Node, grouping: Grouping, returned: list[Value]) -> None:
+    """Makes a product of pixels read and write rows, one pixel after the other, whatever the order of a result's dims:
+    its program computes a block of rows."""
+    (left, *_), (order, *_) = product.reads, product.writes
+    walked = sorted(range(len(left.dims)), key=lambda d: (left.dims[d] not in order, left.dims[d]))
+    _prefer(where, left.value, dense_strides(shape_of(left.value), walked))
+    group = grouping.group[product.index]
+    ranks = {group.space.find((product.index, loop)): rank for rank, loop in enumerate(order)}
+    for node in group.nodes:
+        for result, loops in zip(node.results, node.writes, strict=True):
+            own = [ranks.get(group.space.find((node.index, loop))) for loop in loops]
+            if None not in own and result not in where.preferred and result in outputs_of(group, grouping, {*returned}):
+                where.preferred[result] = sorted(range(len(own)), key=lambda d: own[d] or 0)
 
 
 def _align_rows(where: Assignment, items: Sequence[Item], grouping: Grouping, returned: Sequence[Value]) -> None:
