@@ -181,7 +181,13 @@ _GPU_STEPS = {
     # Folding comes first: it makes a bias, which is part of the epilogue.
     # What cuDNN computes in no epilogue joins a kernel of ours where pixels are multiplied one by one.
     # Biases that are in no epilogue become ops of ours last.
-    "call-libraries": (*EPILOGUES, "pointwise-convolutions", "convolution-biases", "call-libraries"),
+    "call-libraries": (
+        *EPILOGUES,
+        "pointwise-convolutions",
+        "stem-convolutions",
+        "convolution-biases",
+        "call-libraries",
+    ),
     # The host function cannot read a range check's result without waiting for the GPU: positions are clamped instead.
     # A loss reads the target's element, before the sum that picks it is split.
     "decompose": ("decompose{checks=false}", "read-picked"),

@@ -13,12 +13,11 @@ takes two thirds of the time. Of what may follow, cuDNN itself computes a sum an
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from cuesta._mlir import ir
 from cuesta.dialects.cuesta import reduction
 from cuesta.dialects.cuesta.contraction import Convolution, MatMul, convolution_arguments
 from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.product import Tile
 from cuesta.dialects.top_module import target_of
 from cuesta.dialects.types import byte_size, opmath, shape_of, spelling_of, static_shape, tensor
 from cuesta.passes.analysis.memory_order import MemoryOrder
@@ -35,9 +34,9 @@ _B = GraphBuilder()
 _CHANNELS_LAST, _BACK = [0, 2, 3, 1], [0, 3, 1, 2]
 #: The targets whose library is known, and the interpreter, on which the kernels are tested.
 _INTERPRETER = "tt"
-_TARGETS = ("cuda", _INTERPRETER)
-#: Rows begin at multiples of so many bytes: each of a thread's loads is as wide.
-_ALIGNED = 16
+TARGETS = ("cuda", _INTERPRETER)
+#: Rows begin at multiples of so many bytes: each access of a thread is as wide.
+ALIGNED = 16
 
 
 @register_pass("pointwise-convolutions")
@@ -46,33 +45,34 @@ class PointwiseConvolutions(Pass):
 
     def run(self, module: ir.Module) -> None:
         kind = target_of(module).kind
-        if kind in _TARGETS:
-            replace_chosen(module, lambda op, memory: _is_chosen(op, memory, kind), _product)
+        if kind in TARGETS:
+            replace_chosen(module, lambda op, memory: is_narrow(op, kind) and _is_chosen(op, memory), _product)
 
 
-def _is_chosen(op: ir.Operation, memory: MemoryOrder, target: str) -> bool:
+def is_narrow(op: ir.Operation, target: str) -> bool:
+    """Whether an op is a convolution of images of narrow floats, in one group, for tensor cores, whose sizes are
+    numbers, and which pointwise ops follow."""
     if not Convolution.matches(op) or not (on_tensor_cores(op) or target == _INTERPRETER):
         return False
-    return _plan(op) is not None and memory.order(op.operands[0]) == _CHANNELS_LAST and _is_followed(op.results[0])
-
-
-def _plan(op: ir.Operation) -> Plan | None:
-    """The plan for the product of a convolution of single pixels whose images are a matrix, if a kernel of ours and
-    what follows in it are faster than the library; else None."""
     x, weight, *_ = op.operands
+    *_, transposed, _, groups = convolution_arguments(op)
     sizes = [*shape_of(x), *shape_of(weight)]
-    stride, padding, _, transposed, _, groups = convolution_arguments(op)
-    if spelling_of(x) not in NARROW_FLOATS or len(shape_of(x)) != 4 or any(type(n) is not int or n == 0 for n in sizes):
-        return None
-    n, channels, *places = static_shape(x)
-    results, _, *window = static_shape(weight)
-    if transposed or groups != 1 or any(size != 1 for size in (*window, *stride)) or any(padding):
-        return None
-    width = byte_size(spelling_of(x))
-    if any(size * width % _ALIGNED for size in (channels, results)):
-        return None
-    plan = plan_with_epilogue(n * places[0] * places[1], results, channels, width)
-    return plan if plan is not None and plan.parts == 1 else None
+    is_plain = not transposed and groups == 1 and len(shape_of(x)) == 4 and spelling_of(x) in NARROW_FLOATS
+    return is_plain and all(isinstance(n, int) and n > 0 for n in sizes) and _is_followed(op.results[0])
+
+
+def multiplied(op: ir.Operation, rows: ir.Value, tile: Tile) -> list[ir.Value]:
+    """The result of a convolution whose windows are `rows`, [N, windows down, windows across, channels * places], as a
+    kernel of ours with this tile."""
+    _, weight, *bias = op.operands
+    *pixels, elements = shape_of(rows)
+    results, kind = shape_of(weight)[0], spelling_of(rows)
+    columns = _B.permute(_B.reshape(weight, [results, elements]), [1, 0])
+    total = MatMul(rows, columns, tensor([*pixels, results], opmath(kind))).result
+    MatMul.product.put(total.owner, str(tile))
+    for b in bias:
+        total = _B.pointwise("add", total, _B.convert(b, opmath(kind)))
+    return [_B.convert(_B.permute(total, _BACK), kind)]
 
 
 def _is_followed(value: ir.Value) -> bool:
@@ -93,14 +93,25 @@ def _is_followed(value: ir.Value) -> bool:
     return is_read
 
 
-def _product(op: ir.Operation) -> Sequence[ir.Value]:
-    x, weight, *bias = op.operands
-    plan, kind = _plan(op), spelling_of(x)
+def _is_chosen(op: ir.Operation, memory: MemoryOrder) -> bool:
+    x, weight, *_ = op.operands
+    stride, padding, *_ = convolution_arguments(op)
+    results, channels, *window = static_shape(weight)
+    if any(size != 1 for size in (*window, *stride)) or any(padding) or memory.order(x) != _CHANNELS_LAST:
+        return False
+    is_aligned = not any(size * byte_size(spelling_of(x)) % ALIGNED for size in (channels, results))
+    plan = _plan(op)
+    return is_aligned and plan is not None and plan.parts == 1
+
+
+def _plan(op: ir.Operation) -> Plan | None:
+    """The plan for the product of a convolution of single pixels, if a kernel of ours and what follows in it are faster
+    than the library."""
+    (n, channels, *places), (results, *_) = map(static_shape, list(op.operands)[:2])
+    return plan_with_epilogue(n * places[0] * places[1], results, channels, byte_size(spelling_of(op.operands[0])))
+
+
+def _product(op: ir.Operation) -> list[ir.Value]:
+    plan = _plan(op)
     assert plan is not None
-    results, channels, *_ = shape_of(weight)
-    rows, columns = _B.permute(x, _CHANNELS_LAST), _B.permute(_B.reshape(weight, [results, channels]), [1, 0])
-    total = MatMul(rows, columns, tensor([*shape_of(rows)[:-1], results], opmath(kind))).result
-    MatMul.product.put(total.owner, str(plan.tile))
-    for b in bias:
-        total = _B.pointwise("add", total, _B.convert(b, opmath(kind)))
-    return [_B.convert(_B.permute(total, _BACK), kind)]
+    return multiplied(op, _B.permute(op.operands[0], _CHANNELS_LAST), plan.tile)

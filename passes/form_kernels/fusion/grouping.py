@@ -19,7 +19,7 @@ from cuesta.dialects.types import byte_count, byte_size, shape_of, spelling_of
 from cuesta.passes.analysis.memory_order import MemoryOrder
 from cuesta.passes.form_kernels.fusion.contractions import holds_stages, is_one_sum, multiplies_for, reads_whole
 from cuesta.passes.form_kernels.fusion.limits import CPU, FusionLimits
-from cuesta.passes.form_kernels.fusion.nodes import Item, Node
+from cuesta.passes.form_kernels.fusion.nodes import Item, Node, counted
 from cuesta.passes.form_kernels.fusion.paths import Paths
 from cuesta.passes.form_kernels.fusion.products import product_classes, product_refusal
 from cuesta.passes.form_kernels.fusion.space import (
@@ -252,6 +252,7 @@ class Grouping:
             scatters = any(node.base is not None for node in nodes)
             # A tile that repeats a widening reads the narrow tensor instead of the wide one, which takes no longer.
             free = [n.index for n in nodes if n.widens or self._is_little(n) or n.is_free(scatters)]
+            free += counted(nodes) if self.machine.repeated_elements else []
             parallel = parallel_classes(space, nodes, self._internal(nodes), free, self.machine.repeated_rows)
             reason = window_refusal(space, nodes, parallel) or self._tiling_refusal(a, b, nodes, space, parallel)
         if reason is not None:

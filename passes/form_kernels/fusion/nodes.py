@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -136,6 +136,17 @@ class Node(Item):
     @functools.cached_property
     def results(self) -> list[Value]:
         return list(self.op.results)
+
+
+def counted(nodes: Sequence[Node]) -> list[int]:
+    """The indices of the nodes that compute with loop indices alone, such as positions: every tile of a GPU may as well
+    count."""
+    found, made = [], set[Value]()
+    for node in nodes:
+        if node.is_cheap and all(node.parallel) and not node.gathers and {r.value for r in node.reads} <= made:
+            found.append(node.index)
+            made.update(node.results)
+    return found
 
 
 def is_check(op: ir.Operation) -> bool:
