@@ -180,20 +180,21 @@ _GPU_STEPS = {
     # In the layout that it prefers, cuDNN computes epilogues that the CPU leaves to the kernel after the convolution.
     # Folding comes first: it makes a bias, which is part of the epilogue.
     # Biases that are in no epilogue become ops of ours last.
-    "call-libraries": (*EPILOGUES, "convolution-biases", "call-libraries"),
+    # A product whose result is read transposed is written so, before it is chosen who computes it.
+    "call-libraries": (*EPILOGUES, "convolution-biases", "multiply-as-read", "call-libraries"),
     # The host function cannot read a range check's result without waiting for the GPU: positions are clamped instead.
     # A loss reads the target's element, before the sum that picks it is split.
     "decompose": ("decompose{checks=false}", "read-picked"),
     # The threads of a program combine pairs of value and position, and so read the row once.
     "find-positions": (),
-    # Not measured on a GPU.
-    "reduce-outer-first": (),
+    # Short runs were not measured on a GPU. What is permuted before it is reduced, or narrowed, is written once.
+    "reduce-outer-first": ("narrow-views", "reduce-rows-first"),
     _SPLIT: (f"split-reductions{{cut={_PARTS}}}",),
     # Splitting leaves reshapes between a reduction and its operands: cheap ops are recomputed below the reshapes.
     # Two values in a byte, side by side in a row, are unpacked by selects, and their reshapes move up as well.
     "hoist-reshapes": ("interleave-parts", "hoist-reshapes{repeat=true}"),
     # Parts of one tensor in another order are read by the kernel that needs them.
-    "interleave-parts": ("swapped-parts",),
+    "interleave-parts": ("swapped-parts", "unmerged-parts"),
     "sink-concatenations": (),
     # What joins the parts is split, too.
     "cut-rows": (f"cut-rows{{parts={_PARTS}}}", "split-reductions"),
