@@ -20,6 +20,7 @@ from cuesta._mlir import ir
 from cuesta.dialects import maker, types
 from cuesta.dialects.clones import repeat_op
 from cuesta.dialects.cuesta.contraction import AddMatMul, AnyProduct, MatMul
+from cuesta.dialects.cuesta.dialect import Cuesta
 from cuesta.dialects.cuesta.shape import Cat, Permute, Reshape, Slice
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import byte_size, shape_of, spelling_of
@@ -84,11 +85,13 @@ def _read_columns(matrix: ir.Value) -> ir.Value:
 
 
 def _is_turned(value: ir.Value) -> bool:
-    """Whether every reader of a value permutes it, or computes, from nothing else of that size, what is permuted."""
+    """Whether every reader of a value permutes it, or computes, from nothing else of that size, what is permuted; and
+    kernels of ours read that. The caller, and other products, take a permuted matrix as it is."""
 
     def turns(user: ir.Operation) -> bool:
         if Permute.matches(user):
-            return bool(Permute.dims.of(user) == _TURN)
+            is_ours = all(Cuesta.owns(u) and u.name not in PRODUCTS for u in users(user.results[0]))
+            return is_ours and bool(Permute.dims.of(user) == _TURN)
         is_alone = all(x == value or len(without_ones(x)) < 2 for x in user.operands)
         return user.name in POINTWISE and is_alone and _is_turned(user.results[0])
 
