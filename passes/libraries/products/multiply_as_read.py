@@ -37,6 +37,8 @@ _TURN = [0, 2, 1]
 _FEWEST = 128
 #: The library's fast kernels need rows that are multiples of this many bytes.
 _ALIGNED = 16
+#: Columns of the library's tiles, and the bytes that an H100 copies in the time of one multiplication on tensor cores.
+_TILE, _BYTES_A_PRODUCT = 64, 0.0086
 
 
 @register_pass("multiply-as-read")
@@ -58,7 +60,8 @@ def _turn(op: ir.Operation) -> None:
     if len(shapes) != 1 or not all(Reshape.matches(view) and _is_turned(view.results[0]) for view in views):
         return
     (shape,) = shapes
-    if _pays(shape, spelling_of(matrix)) and shape[2] == shape_of(matrix)[1]:
+    inner = shape_of(op.operands[len(op.operands) - 1])[0]
+    if shape[-1] == shape_of(matrix)[1] and _pays(shape, inner, spelling_of(matrix)):
         product = _product(op, shape)
         for view in views:
             _replace(view.results[0], product)
@@ -99,13 +102,17 @@ def _is_turned(value: ir.Value) -> bool:
     return bool(readers) and all(map(turns, readers))
 
 
-def _pays(shape: Sequence[Number], spelling: str) -> bool:
-    """Whether a batched product that writes [batch, columns, rows] for the product's [batch, rows, columns] is as fast
-    as the product, and its rows are aligned."""
-    if any(isinstance(n, Size) for n in shape) or len(shape) != 3:
+def _pays(shape: Sequence[Number], inner: Number, spelling: str) -> bool:
+    """Whether a batched product that writes [batch, columns, rows] for the product's [batch, rows, columns] has aligned
+    rows, and multiplies no more in tiles that are not full than a copy of the result takes. `inner` is the length of
+    the sums."""
+    if len(shape) != 3 or any(isinstance(n, Size) for n in (*shape, inner)):
         return False
     batch, rows, columns = (int(n) for n in shape)
-    return batch > 1 and columns > 1 and rows >= _FEWEST and rows * byte_size(spelling) % _ALIGNED == 0
+    width = byte_size(spelling)
+    if min(batch, columns) == 1 or rows < _FEWEST or rows * width % _ALIGNED:
+        return False
+    return (-rows % _TILE) * int(inner) * _BYTES_A_PRODUCT <= 2 * width * rows
 
 
 def _product(op: ir.Operation, shape: Sequence[Number]) -> ir.Value:
