@@ -88,25 +88,36 @@ def save_narrow(step: TrainingStep) -> None:
     """Saves what a saved value was widened from in its place; the backward graph widens it."""
     returned = {memory_root(value) for value in step.results[: step.outputs] if isinstance(value, Node)}
     nodes = {node.name: node for node in step.backward.graph.nodes}
-    results, gone = step.results, set[int]()
+    arguments, results, gone = step.arguments, step.results, set[int]()
+    wide: list[tuple[Node, Node]] = []
     for position, value in enumerate(step.results[step.outputs :], step.outputs):
         source = _narrow_source(value)
-        if source is None or memory_root(source) in returned or value.name not in step.arguments:
+        if source is None or memory_root(source) in returned or value.name not in arguments:
             continue
-        argument, known = nodes[value.name], nodes.get(source.name)
+        known = nodes.get(source.name)
         if known is not None and known.op != "placeholder":
             continue  # the backward graph computes the source again, under that name
-        if known is None:
-            with step.backward.graph.inserting_before(argument):
-                known = nodes[source.name] = step.backward.graph.placeholder(source.name)
-            known.meta = {**source.meta, **{k: v for k, v in argument.meta.items() if k == "desc"}}
-            results[position] = source
-        else:
+        if known is not None:
             gone.add(position)
-        _widen_again(value, argument, known)
+        else:
+            known = nodes[source.name] = _argument_for(source, arguments[value.name])
+            results[position] = source
+        wide.append((value, known))
+    if not wide:
+        return
+    for value, narrow in wide:
+        _widen_again(value, arguments[value.name], narrow)
     step.forward.graph.output_node().args = (tuple(results),)
     keep_results(step.forward.graph, [i for i in range(len(results)) if i not in gone])
     step.recompile()
+
+
+def _argument_for(source: Node, replaced: Node) -> Node:
+    """An argument of the backward graph for a value of the forward graph, at the position of another."""
+    with replaced.graph.inserting_before(replaced):
+        made = replaced.graph.placeholder(source.name)
+    made.meta = {**source.meta, **{k: v for k, v in replaced.meta.items() if k == "desc"}}
+    return made
 
 
 def _narrow_source(value: object) -> Node | None:
