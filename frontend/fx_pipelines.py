@@ -20,7 +20,7 @@ from cuesta.frontend.fx_passes.gathered_gradients import gather_gradients
 from cuesta.frontend.fx_passes.logsumexp_types import type_logsumexps
 from cuesta.frontend.fx_passes.old_values import keep_old_values
 from cuesta.frontend.fx_passes.ragged_products import pad_ragged_products
-from cuesta.frontend.fx_passes.recomputed_values import read_undetached, save_compared
+from cuesta.frontend.fx_passes.recomputed_values import read_undetached, save_compared, save_narrow
 from cuesta.frontend.fx_passes.row_normalisers import save_normalisers
 from cuesta.frontend.fx_passes.saved_concatenations import save_once
 from cuesta.frontend.fx_passes.saved_layouts import save_channels_last
@@ -82,6 +82,8 @@ SAVED: FxStage[TrainingStep] = FxStage(
         # Before any pass that copies saved values: a part of a concatenation is found by its slice.
         FxPass("save-once", lambda step, _: save_once(step)),
         FxPass("keep-old-values", lambda step, _: keep_old_values(step)),
+        # Before layouts are chosen for what is saved.
+        FxPass("save-narrow", lambda step, _: save_narrow(step)),
         FxPass("save-channels-last", lambda step, _: save_channels_last(step), _in_any_order),
         FxPass("add-rows-to-tables", lambda step, _: add_rows_to_tables(step.backward), _in_any_order),
         # Last: the other passes change which values are saved, and which of these are views of one tensor.

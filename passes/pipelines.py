@@ -181,11 +181,12 @@ _GPU_STEPS = {
     # Folding comes first: it makes a bias, which is part of the epilogue.
     # What cuDNN computes in no epilogue joins a kernel of ours where pixels are multiplied one by one.
     # Biases that are in no epilogue become ops of ours last.
+    # What cuDNN computes in no epilogue joins a kernel of ours where pixels are multiplied one by one.
+    # Biases that are in no epilogue become ops of ours last.
+    # A product whose result is read transposed is written so, before it is chosen who computes it.
     "call-libraries": (
         *EPILOGUES,
-        "pointwise-convolutions",
-        "stem-convolutions",
-        "convolution-biases",
+        *("pointwise-convolutions", "stem-convolutions", "convolution-biases", "multiply-as-read"),
         "call-libraries",
     ),
     # The host function cannot read a range check's result without waiting for the GPU: positions are clamped instead.
@@ -193,14 +194,14 @@ _GPU_STEPS = {
     "decompose": ("decompose{checks=false}", "read-picked"),
     # The threads of a program combine pairs of value and position, and so read the row once.
     "find-positions": (),
-    # Not measured on a GPU.
-    "reduce-outer-first": (),
+    # Short runs were not measured on a GPU. What is permuted before it is reduced, or narrowed, is written once.
+    "reduce-outer-first": ("narrow-views", "reduce-rows-first"),
     _SPLIT: (f"split-reductions{{cut={_PARTS}}}",),
     # Splitting leaves reshapes between a reduction and its operands: cheap ops are recomputed below the reshapes.
     # Two values in a byte, side by side in a row, are unpacked by selects, and their reshapes move up as well.
     "hoist-reshapes": ("interleave-parts", "hoist-reshapes{repeat=true}"),
     # Parts of one tensor in another order are read by the kernel that needs them.
-    "interleave-parts": ("swapped-parts",),
+    "interleave-parts": ("swapped-parts", "unmerged-parts"),
     "sink-concatenations": (),
     # What joins the parts is split, too.
     "cut-rows": (f"cut-rows{{parts={_PARTS}}}", "split-reductions"),

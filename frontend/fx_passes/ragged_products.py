@@ -31,8 +31,9 @@ from cuesta.targets import Target
 aten = torch.ops.aten
 
 #: cuBLAS wants rows to begin at multiples of so many elements of bf16 or f16; padding makes them multiples of a line of
-#: memory.
-_ALIGNED, _LINE = 8, 64
+#: memory, or of a sector of it where that would add more than the share `_MOST_ADDED` to the bytes.
+_ALIGNED, _LINE, _SECTOR = 8, 64, 16
+_MOST_ADDED = 1 / 8
 #: Multiplications, and bytes, that take a second on an H200: a product by a kernel of ours, and a copy.
 _MULTIPLICATIONS, _BYTES = 2.5e14, 4e12
 #: The share of the product's time that is saved if M, K, or N is padded. On an H200 GPT-2's head, 8192x768x50257, took
@@ -126,6 +127,12 @@ def _is_written_by_us(value: Node) -> bool:
     return torch.Tag.pointwise in tags or packet_of(root) in (aten._to_copy, aten._log_softmax_backward_data)
 
 
+def _padding_of(size: int) -> int:
+    """How many zeros a row of so many elements gets."""
+    to_line = -size % _LINE
+    return to_line if to_line <= size * _MOST_ADDED else -size % _SECTOR
+
+
 class _Padding:
     """Pads products of one graph; a factor that several products read is padded once."""
 
@@ -141,7 +148,7 @@ class _Padding:
 
     def pad(self, node: Node, sizes: list[int], ragged: list[int]) -> None:
         """Replaces a product by a padded one; `ragged` are the dims to pad, of M, K, N."""
-        m, k, n = (-size % _LINE if d in ragged else 0 for d, size in enumerate(sizes))
+        m, k, n = (_padding_of(size) if d in ragged else 0 for d, size in enumerate(sizes))
         left, right = _factors(node)
         *bias, _, _ = node.args
         factors = [self._padded(left, (m, k)), self._padded(right, (k, n))]

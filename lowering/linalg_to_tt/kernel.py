@@ -17,6 +17,7 @@ from cuesta.lowering.linalg_to_tt import reduction
 from cuesta.lowering.linalg_to_tt.elementwise import Elementwise
 from cuesta.lowering.linalg_to_tt.frame import Frame, Value, common_shape, stretched
 from cuesta.lowering.linalg_to_tt.last_block import Access, last_block
+from cuesta.lowering.linalg_to_tt.row_ends import load_mask
 from cuesta.sizes import Number
 
 #: A node, one of its results, the argument that the result is written to, and the classes of the result's dims.
@@ -91,7 +92,8 @@ class KernelWriter:
     def load(self, argument: Value, classes: Sequence[int]) -> Value:
         key = (argument, tuple(classes))
         if key not in self.loaded:
-            pointer, mask = self.pointer(argument, classes), self.frame.mask(classes)
+            pointer = self.pointer(argument, classes)
+            mask = load_mask(self.frame, argument, self.pointers[argument], classes, self.strides[argument])
             if mask is not None:
                 pointer, mask = common_shape([pointer, mask])
             self.loaded[key] = tt.load(pointer, mask)

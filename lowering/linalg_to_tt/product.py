@@ -26,6 +26,7 @@ from cuesta.dialects.product import LEAST, PRECISION, roles_of
 from cuesta.dialects.tt.types import element_of, shape_of
 from cuesta.dialects.types import byte_size, spelling_of
 from cuesta.lowering.linalg_to_tt.frame import Value, blocks_along, common_shape, stretched
+from cuesta.lowering.linalg_to_tt.row_ends import WIDE, along_rows, rounded_mask
 from cuesta.sizes import Number
 from cuesta.sizes.powers import power_at_least
 
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
 
 #: Blocks along M in a group. For each block along N the programs of a group run in succession and share the cache.
 _GROUP = 8
-#: Bytes of one asynchronous load.
-_WIDE = 16
 #: The most elements of the sums per thread with which the epilogue works on all at once, and how many it takes at a
 #: time if there are more: the epilogue of 128 (gelu, or the addresses of ragged rows) does not fit in registers.
 _AT_ONCE, _AT_A_TIME = 64, 32
@@ -212,17 +211,9 @@ class Products:
         return arith.select(stretched(outside, shape), block, tt.full(shape_of(block), element_of(block), 0))
 
     def _mask(self, own: KernelWriter, value: Value, classes: list[int]) -> Value | None:
-        """The mask of an operand's load. Elements beyond M or N may be anything, and the 16 bytes in which a row ends
-        can be loaded whole, because no page of memory ends within them."""
-        frame = own.frame
+        """The mask of an operand's load. Elements beyond M or N may be anything."""
         fast = self._along(value, classes)
-        if fast not in (self.m, self.n) or fast not in frame.masks:
-            return frame.mask(classes)
-        positions, size = frame.positions[fast], frame.sizes[fast]
-        unit = _WIDE // byte_size(spelling_of(value))
-        bound = frame.scalars.block((size + unit - 1) // unit * unit, list(shape_of(positions)))
-        rounded = replace(frame, masks=frame.masks | {fast: arith.cmpi(arith.CmpIPredicate.slt, positions, bound)})
-        return rounded.mask(classes)
+        return rounded_mask(own.frame, value, classes, fast if fast in (self.m, self.n) else None)
 
     def _parts_loads(self) -> bool:
         """Whether a mask at the end of K would split the 16 bytes of a load."""
@@ -230,35 +221,20 @@ class Products:
         return any(
             isinstance(value.owner, ir.Block)
             and self._along(value, classes) == self.k
-            and not self.writer.frame.scalars.divides(_WIDE // byte_size(spelling_of(value)), size)
+            and not self.writer.frame.scalars.divides(WIDE // byte_size(spelling_of(value)), size)
             for op in self.writer.nodes
             for value, classes in op.inputs
         )
 
     def _along(self, value: Value, classes: list[int]) -> int | None:
-        """The class along which an operand is contiguous, in rows that begin at multiples of 16 bytes; None if there is
-        none."""
-        strides = self.writer.strides[value]
-        unit = _WIDE // byte_size(spelling_of(value))
-        fast = [c for c, stride in zip(classes, strides, strict=True) if stride == 1]
-        others = [stride for stride in strides if stride != 1]
-        aligned = _divisibility(self.writer.pointers[value]) % _WIDE == 0
-        if len(fast) != 1 or not aligned or not all(self.writer.frame.scalars.divides(unit, s) for s in others):
-            return None
-        return fast[0]
+        writer = self.writer
+        return along_rows(writer.frame, value, writer.pointers[value], classes, writer.strides[value])
 
 
 def _halves(total: Value) -> tuple[Value, Value]:
     """The first half of the columns, and the second."""
     rows, columns = shape_of(total)
     return tt.split(tt.trans(tt.reshape(total, [rows, 2, columns // 2]), [0, 2, 1]))
-
-
-def _divisibility(pointer: Value) -> int:
-    """The number of bytes of which the address of an argument is known to be a multiple."""
-    argument = ir.BlockArgument(pointer)
-    attributes = tt.Func.arg_attrs.of(argument.owner.owner)[argument.arg_number]
-    return tt.DIVISIBILITY.find_in(attributes) or 1
 
 
 def _parted(number: Value, size: Value) -> tuple[Value, Value]:

@@ -83,8 +83,8 @@ def choose(
     for c in whole:
         blocks[c] = covers[c]
     for c in sorted(fastest & parallel):
-        width = _strip(sizes, parallel) if whole else SQUARE if len(fastest & parallel) > 1 else 1
-        blocks[c] = min(width, covers[c])
+        columns = _strip(sizes, parallel) if whole else SQUARE if len(fastest & parallel) > 1 else 1
+        blocks[c] = min(columns, covers[c])
     blocks.update(dict.fromkeys(walked, ROWS_AT_ONCE))
     loops = list(walked)
     while at_once() > (AT_A_TIME if set(loops) - set(walked) else WHOLE) and len(loops) < len(whole):

@@ -70,7 +70,7 @@ def _scatters(kernel: func.FuncOp) -> bool:
     return any(is_scatter(view.operation) for view in kernel.regions[0].blocks[0].operations)
 
 
-@dataclass
+@dataclass(eq=False)
 class _Group:
     """Launches side by side, and what is touched from the first of them to the end of what was looked at."""
 
@@ -132,7 +132,8 @@ def _group(block: ir.Block, heights: Mapping[str, float], scatters: Collection[s
         elif size is not None:
             groups.append(_Group([op], size, multiplies))
             opened = [*opened[1 - _OPEN :], groups[-1]]
-        for group in opened:
+        # A launch that moved up to a group is before the groups that were opened later.
+        for group in opened if chosen is None else opened[: opened.index(chosen) + 1]:
             group.read |= touched.read
             group.written |= touched.written
     for number, group in enumerate(group for group in groups if len(group.members) > 1):

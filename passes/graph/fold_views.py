@@ -5,6 +5,7 @@
     %4 = cuesta.reshape(cuesta.reshape(%3))      →   cuesta.reshape(%3)
     %6 = cuesta.copy(%5)                         →   %5
     %8 = cuesta.where(%true, %6, %7)             →   %6
+    %9 = cuesta.slice(cuesta.cat(%6, %7))        →   cuesta.slice(%6)
 
 A tensor of this level has no address, so a copy is the value itself. A call into ATen or a result
 that needs certain strides in memory states them itself, and the value is copied for it there.
@@ -17,10 +18,10 @@ from collections.abc import Sequence
 from cuesta._mlir import ir
 from cuesta.dialects import maker, types
 from cuesta.dialects.cuesta.pointwise import Convert, Where
-from cuesta.dialects.cuesta.shape import Copy, Expand, Permute, Reshape, Slice
+from cuesta.dialects.cuesta.shape import Cat, Copy, Expand, Permute, Reshape, Slice
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import spelling_of
-from cuesta.passes.analysis.match import number
+from cuesta.passes.analysis.match import number, only_user
 from cuesta.passes.infra.graph_rewrite import erase_dead, rewrite_ops
 from cuesta.passes.infra.registry import Pass, register_pass
 
@@ -48,6 +49,26 @@ def _permute(op: ir.Operation) -> Sequence[ir.Value] | None:
 
 def _expand(op: ir.Operation) -> Sequence[ir.Value] | None:
     return [op.operands[0]] if op.operands[0].type == op.results[0].type else None
+
+
+def _slice(op: ir.Operation) -> Sequence[ir.Value] | None:
+    """The slice itself where it takes all, or a slice of the one part of a concatenation that it takes from, such as a
+    tensor before it was padded. What others read is concatenated in any case."""
+    x, (result,) = op.operands[0], op.results
+    starts, sizes = list(Slice.starts.of(op)), types.shape_of(result)
+    while (cat := maker(x, Cat)) is not None and only_user(x) is not None:
+        dim = Cat.dim.of(cat)
+        first, second = cat.operands
+        last, length = starts[dim] + (sizes[dim] - 1) * Slice.steps.of(op)[dim], types.shape_of(first)[dim]
+        if not all(isinstance(n, int) for n in (starts[dim], last, length)) or starts[dim] < length <= last:
+            break
+        if starts[dim] < length:
+            x = first
+        else:
+            x, starts[dim] = second, starts[dim] - length
+    if x.type == result.type:
+        return [x]
+    return None if x == op.operands[0] else [Slice(x, starts, Slice.steps.of(op), result=result.type).result]
 
 
 def _convert(op: ir.Operation) -> Sequence[ir.Value] | None:
@@ -84,7 +105,7 @@ class FoldViews(Pass):
             Permute.OPERATION_NAME: _permute,
             Expand.OPERATION_NAME: _expand,
             Convert.OPERATION_NAME: _convert,
-            Slice.OPERATION_NAME: _expand,
+            Slice.OPERATION_NAME: _slice,
             Where.OPERATION_NAME: _where,
             Copy.OPERATION_NAME: lambda op: [op.operands[0]],
         }

@@ -64,3 +64,22 @@ def test_on_a_gpu_nothing_takes_longer_to_compute_than_to_read() -> None:
 
     shapes = {target: _saved(gelu, x, weight, target).count(torch.Size([32, 64])) for target in ("cpu", "tt")}
     assert shapes == {"cpu": 2, "tt": 1}
+
+
+def test_what_a_norm_in_f32_reads_is_saved_narrow(
+    split: Callable[..., tuple[Callable[..., Tensor], list[torch.fx.Graph]]],
+) -> None:
+    """Once, though a product's gradient reads it, too."""
+    x, weight = torch.randn(32, 64, dtype=torch.bfloat16), torch.randn(64, 64).div(8).bfloat16().requires_grad_()
+    scale = torch.randn(64, requires_grad=True)
+
+    def scaled(x: Tensor, weight: Tensor, scale: Tensor) -> Tensor:
+        y = x @ weight
+        return F.layer_norm(y.float(), (64,), scale).sin() * (y @ weight)
+
+    compiled, graphs = split(scaled)
+    expected = torch.autograd.grad(scaled(x, weight, scale).sum(), [weight, scale])
+    torch.testing.assert_close(torch.autograd.grad(compiled(x, weight, scale).sum(), [weight, scale]), expected)
+    saved = [node.meta["val"] for node in graphs[0].output_node().args[0][1:]]
+    assert [v.dtype for v in saved if v.shape == (32, 64)].count(torch.float32) <= 1  # the norm's result, for sin
+    assert len(graphs[0].output_node().args[0]) - 1 == sum(n.op == "placeholder" for n in graphs[1].nodes) - 1

@@ -126,6 +126,21 @@ module {
       return %s : tensor<768xf32>
     }
 
+    // Of a large tensor with few rows each program reads more columns, and each thread more of them.
+    // CHECK-LABEL: func.func @few_rows_of_columns
+    // CHECK-SAME: cuesta.blocks = [64, 1, 64]
+    // CHECK-SAME: cuesta.warps = 4
+    func.func @few_rows_of_columns(%x: tensor<64x2364x197xbf16>, %y: tensor<2364x197xbf16>) -> tensor<2364x197xbf16> attributes {cuesta.parallel = [1, 2], cuesta.sizes = [64, 2364, 197]} {
+      %zero = arith.constant 0.0 : bf16
+      %f = linalg.fill ins(%zero : bf16) outs(%y : tensor<2364x197xbf16>) -> tensor<2364x197xbf16>
+      %s = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d1, d2)>, affine_map<(d0, d1, d2) -> (d1, d2)>], iterator_types = ["reduction", "parallel", "parallel"]} ins(%x : tensor<64x2364x197xbf16>) outs(%f : tensor<2364x197xbf16>) attrs = {cuesta.classes = [0, 1, 2]} {
+      ^bb0(%a: bf16, %o: bf16):
+        %r = arith.addf %o, %a : bf16
+        linalg.yield %r : bf16
+      } -> tensor<2364x197xbf16>
+      return %s : tensor<2364x197xbf16>
+    }
+
     // Read along one class and written along the other: a square, so that both are walked fast.
     // CHECK-LABEL: func.func @transpose
     // CHECK-SAME: cuesta.blocks = [32, 32]

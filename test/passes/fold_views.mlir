@@ -98,3 +98,20 @@ func.func @chosen(%x: tensor<4x3xf32>, %y: tensor<3xf32>) -> (tensor<4x3xf32>, t
   %4 = "cuesta.where"(%3, %x, %y) : (tensor<i1>, tensor<4x3xf32>, tensor<3xf32>) -> tensor<4x3xf32>
   return %2, %4 : tensor<4x3xf32>, tensor<4x3xf32>
 }
+
+// A slice of one part of a concatenation that nothing else reads is a slice of the part, or the part.
+// CHECK-LABEL: func.func @slices_of_parts
+// CHECK-SAME: (%[[X:.*]]: tensor<4x6xf32>, %[[Y:.*]]: tensor<4x2xf32>)
+// CHECK-NEXT: %[[S:.*]] = "cuesta.slice"(%[[Y]]) {starts = [0, 1], steps = [1, 1]} : (tensor<4x2xf32>) -> tensor<4x1xf32>
+// CHECK-NEXT: %[[C:.*]] = "cuesta.cat"(%[[X]], %[[Y]])
+// CHECK-NEXT: %[[B:.*]] = "cuesta.slice"(%[[C]]) {starts = [0, 5], steps = [1, 1]}
+// CHECK-NEXT: return %[[X]], %[[S]], %[[B]]
+func.func @slices_of_parts(%x: tensor<4x6xf32>, %y: tensor<4x2xf32>) -> (tensor<4x6xf32>, tensor<4x1xf32>, tensor<4x2xf32>) {
+  %0 = "cuesta.cat"(%x, %y) {dim = 1 : i64} : (tensor<4x6xf32>, tensor<4x2xf32>) -> tensor<4x8xf32>
+  %1 = "cuesta.slice"(%0) {starts = [0, 0], steps = [1, 1]} : (tensor<4x8xf32>) -> tensor<4x6xf32>
+  %2 = "cuesta.cat"(%x, %y) {dim = 1 : i64} : (tensor<4x6xf32>, tensor<4x2xf32>) -> tensor<4x8xf32>
+  %3 = "cuesta.slice"(%2) {starts = [0, 7], steps = [1, 1]} : (tensor<4x8xf32>) -> tensor<4x1xf32>
+  %4 = "cuesta.cat"(%x, %y) {dim = 1 : i64} : (tensor<4x6xf32>, tensor<4x2xf32>) -> tensor<4x8xf32>
+  %5 = "cuesta.slice"(%4) {starts = [0, 5], steps = [1, 1]} : (tensor<4x8xf32>) -> tensor<4x2xf32>
+  return %1, %3, %5 : tensor<4x6xf32>, tensor<4x1xf32>, tensor<4x2xf32>
+}

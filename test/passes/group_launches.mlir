@@ -83,3 +83,23 @@ module {
     return
   }
 }
+
+// -----
+
+// Sums in two steps each: the first steps are a group, and once they have moved up, so are the second ones.
+// CHECK-LABEL: func.func @two_steps
+// CHECK: "host.launch"(%arg0, %{{.*}}) {kernel = @kernels::@sum, outputs = 1 : i64, together = 0 : i64}
+// CHECK: "host.launch"(%arg1, %{{.*}}) {kernel = @kernels::@sum, outputs = 1 : i64, together = 0 : i64}
+// CHECK: "host.launch"({{.*}}) {kernel = @kernels::@join, outputs = 1 : i64, together = 1 : i64}
+// CHECK: "host.launch"({{.*}}) {kernel = @kernels::@join, outputs = 1 : i64, together = 1 : i64}
+func.func @two_steps(%x: memref<64x4x64xf32>, %y: memref<64x4x64xf32>) -> (memref<64xf32>, memref<64xf32>) {
+  %0 = "host.alloc"() {owner = "plan"} : () -> memref<4x64xf32>
+  "host.launch"(%x, %0) {kernel = @kernels::@sum, outputs = 1} : (memref<64x4x64xf32>, memref<4x64xf32>) -> ()
+  %1 = "host.alloc"() {owner = "plan"} : () -> memref<64xf32>
+  "host.launch"(%0, %1) {kernel = @kernels::@join, outputs = 1} : (memref<4x64xf32>, memref<64xf32>) -> ()
+  %2 = "host.alloc"() {owner = "plan"} : () -> memref<4x64xf32>
+  "host.launch"(%y, %2) {kernel = @kernels::@sum, outputs = 1} : (memref<64x4x64xf32>, memref<4x64xf32>) -> ()
+  %3 = "host.alloc"() {owner = "plan"} : () -> memref<64xf32>
+  "host.launch"(%2, %3) {kernel = @kernels::@join, outputs = 1} : (memref<4x64xf32>, memref<64xf32>) -> ()
+  return %1, %3 : memref<64xf32>, memref<64xf32>
+}

@@ -2,8 +2,8 @@
 
 In a masked access, only lanes whose mask is true touch memory. If the caller gives the size of each argument's
 memory, a lane outside the memory of the argument that its pointer comes from is an error (if that argument is
-unknown, a lane outside the memory of all arguments). Where the mask is false, a load without `other` gives NaN or
-a strange integer: nothing may depend on it.
+unknown, a lane outside the memory of all arguments). Loads may touch the 16 bytes in which memory ends whole. Where
+the mask is false, a load without `other` gives NaN or a strange integer: nothing may depend on it.
 """
 
 from __future__ import annotations
@@ -33,6 +33,9 @@ from cuesta.dialects.tt.interpreter.values import (
 )
 from cuesta.dialects.tt.types import pointee_spelling, shape_of
 
+#: A load of so many bytes at a multiple of them touches no page of memory but that of its first byte.
+_WIDEST_LOAD = 16
+
 
 @action_maker(ops.AddPtr)
 def _addptr(op: ir.Operation) -> Action:
@@ -54,13 +57,16 @@ class Access:
     argument: int | None
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
+    #: Memory that may be accessed ends at a multiple of so many bytes.
+    unit: int
 
     @staticmethod
     def of(builder: Builder, op: ir.Operation) -> Access:
         pointer = op.operands[0]
         dtype = memory_dtype(pointee_spelling(pointer))
         what = f"'{op.name}' at {op.location}"
-        return Access(what, builder.origins.get(pointer), dtype, shape_of(pointer))
+        unit = _WIDEST_LOAD if ops.Load.matches(op) else 1
+        return Access(what, builder.origins.get(pointer), dtype, shape_of(pointer), unit)
 
     def mask(self, run: Run, mask: Array | None) -> Array | None:
         """Which lanes touch memory; None: all."""
@@ -93,7 +99,8 @@ class Access:
 
     def _check(self, run: Run, addresses: Array, first: int, end: int) -> None:
         assert run.memory is not None
-        allowed = run.memory if self.argument is None else [run.memory[self.argument]]
+        memory = run.memory if self.argument is None else [run.memory[self.argument]]
+        allowed = [(start, size + -(start + size) % self.unit) for start, size in memory]
         if any(start <= first and end <= start + size for start, size in allowed):
             return
         inside = np.zeros(addresses.shape, np.bool_)
@@ -105,7 +112,7 @@ class Access:
         program = tuple(int(i[min(int(place[0]), len(i) - 1)]) for i in run.ids)
         lane, where = [int(i) for i in place[1:]], ""
         if self.argument is not None:
-            start, size = allowed[0]
+            start, size = memory[0]
             where = f" byte {int(addresses[place]) - start} of argument {self.argument}, which has {size} bytes"
         raise OutsideMemory(f"{self.what}: program {program}, lane {lane}, is outside memory:{where}")
 

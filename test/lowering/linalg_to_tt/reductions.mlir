@@ -209,3 +209,21 @@ func.func @graph(%w: tensor<4096x64x16xi8> {cuesta.strides = [1024, 16, 1]}, %x:
   %8 = "cuesta.sum"(%7) {dims = [1], keepdim = 0 : i64} : (tensor<4096x64xf32>) -> tensor<4096xf32>
   return %8 : tensor<4096xf32>
 }
+
+// -----
+// Rows that begin aligned and are followed by padding: the 16 bytes in which a row ends are loaded whole, and only what
+// is in the row is stored.
+// CHECK-LABEL: "tt.func"
+// CHECK-DAG: %[[SIZE:.*]] = arith.constant dense<197> : tensor<1x64xi32>
+// CHECK-DAG: %[[WITHIN:.*]] = arith.cmpi slt, %[[J:.*]], %[[SIZE]]
+// CHECK-DAG: %[[ROUNDED:.*]] = arith.constant dense<200> : tensor<1x64xi32>
+// CHECK-DAG: %[[LOADED:.*]] = arith.cmpi slt, %[[J]], %[[ROUNDED]]
+// CHECK: %[[MASK:.*]] = "tt.broadcast"(%[[LOADED]])
+// CHECK: "tt.load"(%{{.*}}, %[[MASK]])
+// CHECK: "tt.store"(%{{.*}}, %{{.*}}, %[[WITHIN]])
+func.func @graph(%x: tensor<64x2364x197xbf16> {cuesta.strides = [491712, 208, 1]}) -> (tensor<2364x197xbf16> {cuesta.strides = [197, 1]}) {
+  %0 = "cuesta.convert"(%x) : (tensor<64x2364x197xbf16>) -> tensor<64x2364x197xf32>
+  %1 = "cuesta.sum"(%0) {dims = [0], keepdim = 0 : i64} : (tensor<64x2364x197xf32>) -> tensor<2364x197xf32>
+  %2 = "cuesta.convert"(%1) : (tensor<2364x197xf32>) -> tensor<2364x197xbf16>
+  return %2 : tensor<2364x197xbf16>
+}

@@ -1,0 +1,34 @@
+// RUN: cuesta-opt --pass-pipeline='builtin.module(narrow-views)' %s | filecheck %s
+
+// What is computed is narrowed before it is permuted.
+// CHECK-LABEL: func.func @transposed
+// CHECK: %[[E:.*]] = "cuesta.exp"
+// CHECK-NEXT: %[[N:.*]] = "cuesta.convert"(%[[E]]) : (tensor<2x24x256xf32>) -> tensor<2x24x256xbf16>
+// CHECK-NEXT: %[[P:.*]] = "cuesta.permute"(%[[N]]) {dims = [0, 2, 1]} : (tensor<2x24x256xbf16>) -> tensor<2x256x24xbf16>
+// CHECK-NEXT: %[[R:.*]] = "cuesta.reshape"(%[[P]]) : (tensor<2x256x24xbf16>) -> tensor<512x24xbf16>
+// CHECK-NEXT: return %[[R]]
+func.func @transposed(%x: tensor<2x24x256xf32>) -> tensor<512x24xbf16> {
+  %0 = "cuesta.exp"(%x) : (tensor<2x24x256xf32>) -> tensor<2x24x256xf32>
+  %1 = "cuesta.permute"(%0) {dims = [0, 2, 1]} : (tensor<2x24x256xf32>) -> tensor<2x256x24xf32>
+  %2 = "cuesta.reshape"(%1) : (tensor<2x256x24xf32>) -> tensor<512x24xf32>
+  %3 = "cuesta.convert"(%2) : (tensor<512x24xf32>) -> tensor<512x24xbf16>
+  return %3 : tensor<512x24xbf16>
+}
+
+// An argument, a reshape alone, a wider type, or a view that others read, too.
+// CHECK-LABEL: func.func @stays
+// CHECK: "cuesta.permute"(%arg0)
+// CHECK: "cuesta.convert"({{.*}}) : (tensor<256x24xf32>) -> tensor<256x24xbf16>
+// CHECK: "cuesta.convert"({{.*}}) : (tensor<24x256xf32>) -> tensor<24x256xbf16>
+// CHECK: "cuesta.convert"({{.*}}) : (tensor<256x24xf32>) -> tensor<256x24xf64>
+func.func @stays(%x: tensor<24x256xf32>) -> (tensor<256x24xbf16>, tensor<24x256xbf16>, tensor<256x24xf64>, tensor<256x24xbf16>, tensor<256x24xf32>) {
+  %0 = "cuesta.permute"(%x) {dims = [1, 0]} : (tensor<24x256xf32>) -> tensor<256x24xf32>
+  %1 = "cuesta.convert"(%0) : (tensor<256x24xf32>) -> tensor<256x24xbf16>
+  %2 = "cuesta.exp"(%x) : (tensor<24x256xf32>) -> tensor<24x256xf32>
+  %3 = "cuesta.reshape"(%2) : (tensor<24x256xf32>) -> tensor<24x256xf32>
+  %4 = "cuesta.convert"(%3) : (tensor<24x256xf32>) -> tensor<24x256xbf16>
+  %5 = "cuesta.permute"(%2) {dims = [1, 0]} : (tensor<24x256xf32>) -> tensor<256x24xf32>
+  %6 = "cuesta.convert"(%5) : (tensor<256x24xf32>) -> tensor<256x24xf64>
+  %7 = "cuesta.convert"(%5) : (tensor<256x24xf32>) -> tensor<256x24xbf16>
+  return %1, %4, %6, %7, %5 : tensor<256x24xbf16>, tensor<24x256xbf16>, tensor<256x24xf64>, tensor<256x24xbf16>, tensor<256x24xf32>
+}
