@@ -177,16 +177,16 @@ _GPU_STEPS = {
     # Once layouts are chosen: its kernels compute in channels_last.
     "multiply-convolutions": ("multiply-convolutions", "depthwise-kernels"),
     "sum-depthwise-gradients": (),
+    # Images of few channels first: cuDNN has no kernel for them, whatever its epilogue.
     # In the layout that it prefers, cuDNN computes epilogues that the CPU leaves to the kernel after the convolution.
     # Folding comes first: it makes a bias, which is part of the epilogue.
     # What cuDNN computes in no epilogue joins a kernel of ours where pixels are multiplied one by one.
     # Biases that are in no epilogue become ops of ours last.
-    # What cuDNN computes in no epilogue joins a kernel of ours where pixels are multiplied one by one.
-    # Biases that are in no epilogue become ops of ours last.
     # A product whose result is read transposed is written so, before it is chosen who computes it.
     "call-libraries": (
+        "stem-convolutions",
         *EPILOGUES,
-        *("pointwise-convolutions", "stem-convolutions", "convolution-biases", "multiply-as-read"),
+        *("pointwise-convolutions", "convolution-biases", "multiply-as-read"),
         "call-libraries",
     ),
     # The host function cannot read a range check's result without waiting for the GPU: positions are clamped instead.

@@ -13,13 +13,17 @@ takes two thirds of the time. Of what may follow, cuDNN itself computes a sum an
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from cuesta._mlir import ir
+from cuesta.dialects import maker
 from cuesta.dialects.cuesta import reduction
 from cuesta.dialects.cuesta.contraction import Convolution, MatMul, convolution_arguments
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.product import Tile
 from cuesta.dialects.top_module import target_of
 from cuesta.dialects.types import byte_size, opmath, shape_of, spelling_of, static_shape, tensor
+from cuesta.passes.analysis.match import without_ones
 from cuesta.passes.analysis.memory_order import MemoryOrder
 from cuesta.passes.graph.hoist_reshapes import POINTWISE
 from cuesta.passes.infra.graph_rewrite import users
@@ -37,6 +41,10 @@ _INTERPRETER = "tt"
 TARGETS = ("cuda", _INTERPRETER)
 #: Rows begin at multiples of so many bytes: each access of a thread is as wide.
 ALIGNED = 16
+#: The most tensors that what follows may read, such as four rows of a norm and a residual. With 9, two norms and a
+#: branch, threads of 128x128 elements took 250 registers; with 14, three norms and two branches, they spilled up to
+#: 1,510 bytes.
+_MOST_READ = 10
 
 
 @register_pass("pointwise-convolutions")
@@ -77,20 +85,39 @@ def multiplied(op: ir.Operation, rows: ir.Value, tile: Tile) -> list[ir.Value]:
 
 def _is_followed(value: ir.Value) -> bool:
     """Whether pointwise ops alone read `value`, and what they make is in memory: not only kernels that reduce it read
-    it."""
-    inside, pending = {value}, [value]
-    is_read = False
+    it. And whether a program has registers for all that these ops read."""
+    made, pending = set[ir.Value](), [value]
+    is_stored = False
     while pending:
         x = pending.pop()
-        for user in users(x):
-            same = user.name in POINTWISE and shape_of(user.results[0]) == shape_of(value)
-            if same and user.results[0] not in inside:
-                inside.add(user.results[0])
-                pending.append(user.results[0])
-            elif not same and x == value:
+        readers = set(users(x))
+        joining = {u for u in readers if u.name in POINTWISE and shape_of(u.results[0]) == shape_of(value)}
+        if any(reduction.row_of(user) is None for user in readers - joining):
+            if x == value:
                 return False
-            is_read = is_read or not (same or reduction.row_of(user) is not None)
-    return is_read
+            is_stored = True  # and read from memory by all
+            continue
+        pending += [user.results[0] for user in joining if user.results[0] not in made]
+        made |= {user.results[0] for user in joining}
+    return is_stored and len(_read_for(made, value)) <= _MOST_READ
+
+
+def _read_for(made: Collection[ir.Value], value: ir.Value) -> set[ir.Value]:
+    """The tensors but for `value` from which pointwise ops of its shape compute the values `made`. What somebody else
+    reads as well counts as a tensor."""
+    found, seen, pending = set[ir.Value](), {value}, list(made)
+    while pending:
+        x = pending.pop()
+        if x in seen or not without_ones(x):
+            continue
+        seen.add(x)
+        op = maker(x)
+        is_inside = x in made or len(set(users(x))) == 1
+        if op is not None and op.name in POINTWISE and shape_of(x) == shape_of(value) and is_inside:
+            pending += op.operands
+        else:
+            found.add(x)
+    return found
 
 
 def _is_chosen(op: ir.Operation, memory: MemoryOrder) -> bool:

@@ -21,7 +21,6 @@ from cuesta._mlir import ir
 from cuesta.dialects.cuesta.contraction import convolution_arguments
 from cuesta.dialects.cuesta.indexing import Index
 from cuesta.dialects.graph_builder import GraphBuilder
-from cuesta.dialects.product import LEAST
 from cuesta.dialects.top_module import target_of
 from cuesta.dialects.types import byte_size, spelling_of, static_shape, tensor
 from cuesta.passes.infra.registry import Pass, register_pass
@@ -49,8 +48,12 @@ class StemConvolutions(Pass):
 def _has_few_channels(op: ir.Operation) -> bool:
     results, channels, *window = static_shape(op.operands[1])
     elements = channels * math.prod(window)
-    is_small = channels <= _FEW and math.prod(window) > 1 and LEAST <= elements <= _WINDOW
-    return is_small and results <= _COLUMNS and results * byte_size(spelling_of(op.operands[0])) % ALIGNED == 0
+    return (
+        channels <= _FEW
+        and elements <= _WINDOW
+        and results <= _COLUMNS
+        and results * byte_size(spelling_of(op.operands[0])) % ALIGNED == 0
+    )
 
 
 def _product(op: ir.Operation) -> list[ir.Value]:
