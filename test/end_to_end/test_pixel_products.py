@@ -1,4 +1,4 @@
-"""Convolutions of single pixels, and of images of few channels, on the way to a GPU, target "tt": products with all that
+"""Convolutions of single pixels, and of images of few channels, on the way to a GPU, target "tt": products with what
 follows in the kernel."""
 
 from __future__ import annotations
