@@ -33,6 +33,8 @@ _GRAPH = (
     "complex-views",
     # 2. Equal subexpressions (masks, casts of one weight) are computed once.
     "cse",
+    # Writes to parts of a tensor, one after the other: what is left of the tensor is copied once.
+    "slice-parts",
     # Sums of products are joined after CSE, which makes equal factors one value, and before any pass chooses between
     # library and kernel for a product.
     "join-products",
