@@ -13,6 +13,7 @@ takes two thirds of the time. Of what may follow, cuDNN itself computes a sum an
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 
 from cuesta._mlir import ir
@@ -23,7 +24,7 @@ from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.product import Tile
 from cuesta.dialects.top_module import target_of
 from cuesta.dialects.types import byte_size, opmath, shape_of, spelling_of, static_shape, tensor
-from cuesta.passes.analysis.match import without_ones
+from cuesta.passes.analysis.match import only_user, without_ones
 from cuesta.passes.analysis.memory_order import MemoryOrder
 from cuesta.passes.graph.hoist_reshapes import POINTWISE
 from cuesta.passes.infra.graph_rewrite import users
@@ -134,8 +135,11 @@ def _is_chosen(op: ir.Operation, memory: MemoryOrder) -> bool:
 def _plan(op: ir.Operation) -> Plan | None:
     """The plan for the product of a convolution of single pixels, if a kernel of ours and what follows in it are faster
     than the library."""
-    (n, channels, *places), (results, *_) = map(static_shape, list(op.operands)[:2])
-    return plan_with_epilogue(n * places[0] * places[1], results, channels, byte_size(spelling_of(op.operands[0])))
+    x, weight, *_ = op.operands
+    (n, channels, *places), (results, *_) = static_shape(x), static_shape(weight)
+    maker_of_x = maker(x)
+    is_computed = maker_of_x is not None and maker_of_x.name in POINTWISE and only_user(x) is not None
+    return plan_with_epilogue(n * math.prod(places), results, channels, byte_size(spelling_of(x)), is_computed)
 
 
 def _product(op: ir.Operation) -> list[ir.Value]:

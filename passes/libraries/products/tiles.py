@@ -28,6 +28,9 @@ _FROM_CACHE, _FROM_CACHE_FEW, _FROM_MEMORY = 8.0e10, 5.0e10, 2.5e10
 _AGAIN = 0.3
 #: Seconds that a program takes outside its loop, and for each load that fills its pipeline.
 _BESIDE, _FILL = 0.6e-6, 0.35e-6
+#: The most elements of a computed left factor that a thread has at once: with 64 of a norm and silu it takes all
+#: registers, with 128 it spills.
+_COMPUTED = 32
 #: Seconds that a launch costs.
 _LAUNCH = 2.5e-6
 #: The least K of a part of a split sum, and the most parts.
@@ -120,16 +123,19 @@ def plans(
     return [plan for _, plan in _timed_plans(sizes, width, shared, moved)]
 
 
-def plan_with_epilogue(m: int, n: int, k: int, width: int) -> Plan | None:
+def plan_with_epilogue(m: int, n: int, k: int, width: int, is_computed: bool = False) -> Plan | None:
     """The plan for a product of elements of `width` bytes whose kernel computes what follows; None where a library's
     kernel, and a second one that reads the result and writes it again, are faster. A library is taken to multiply at
-    the full rate, or to move its bytes at the full bandwidth."""
+    the full rate, or to move its bytes at the full bandwidth. `is_computed`: the kernel computes the left factor, too,
+    for which a thread has registers for a few elements only."""
     rate = max(rate for _, rate in _TILES.values()) * 1e12 * 2 / width
     moved = (m * k + k * n + m * n, 2 * m * n)
     product, behind = (elements * width / (_FROM_MEMORY * _MULTIPROCESSORS) for elements in moved)
     library = max(m * n * k / (rate * _MULTIPROCESSORS), product) + behind + 2 * _LAUNCH
-    (own, plan), *_ = _timed_plans((1, m, n, k), width)
-    return plan if own < library else None
+    found = _timed_plans((1, m, n, k), width)
+    if is_computed:
+        found = [each for each in found if each[1].tile.m * each[1].tile.k <= _COMPUTED * 32 * each[1].tile.warps]
+    return next((plan for own, plan in found if own < library), None)
 
 
 def _timed_plans(
