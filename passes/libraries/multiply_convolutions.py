@@ -10,7 +10,8 @@ gradients, two more products, take 0.5 to 0.95 of the time (decision 17). In bf1
 training step of a ResNet 2 %. Images in another layout stay with oneDNN.
 
 Windows side by side over images of few channels (`cuts_patches`) are copied by im2col, one row per window. This alone
-is done on CUDA as well.
+is done on CUDA as well. On a CPU so are those over any images that have few elements beside the weight, which oneDNN
+would convert (`moves_less_as_product`).
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from cuesta.passes.libraries.convolution_gradients import (
     gradient_arguments,
     replace_chosen,
 )
-from cuesta.policy.convolution_layouts import cuts_patches
+from cuesta.policy.convolution_layouts import cuts_patches, moves_less_as_product
 from cuesta.policy.product_kinds import LIBRARY
 from cuesta.sizes import Number
 
@@ -95,6 +96,8 @@ def _is_product(op: ir.Operation, memory: MemoryOrder) -> bool:
     if any(isinstance(n, int) and n == 0 for n in (*shape_of(x), *shape_of(weight))):
         return False  # no pixels, or nothing to sum: not worth the views
     if cuts_patches(shape_of(x), shape_of(weight), parameters):
+        return True
+    if moves_less_as_product(shape_of(x), shape_of(weight), parameters, spelling_of(x)):
         return True
     _, _, *window = shape_of(weight)
     plain = all(n == 1 for n in (*window, *stride)) and not any(padding)

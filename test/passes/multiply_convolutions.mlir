@@ -143,3 +143,25 @@ func.func @types(%x: tensor<2x4x8x8xbf16> {cuesta.strides = [256, 1, 32, 4]}, %w
   return %0, %1 : tensor<2x16x8x8xbf16>, tensor<2x16x8x8xf64>
 }
 }
+
+// CHECK: // -----
+// -----
+
+// Windows side by side over many channels are rows as well if the images have few elements beside the weight: in bf16 as
+// many at most, in f32 half as many.
+// CHECK-LABEL: func.func @few_patches
+// CHECK: %[[P:.*]] = "cuesta.reshape"(%{{.*}}) : (tensor<1x2x2x16x2x2xbf16>) -> tensor<4x64xbf16>
+// CHECK: "cuesta.mm"(%[[P]], {{.*}}) : (tensor<4x64xbf16>, tensor<64x4xbf16>) -> tensor<4x4xbf16>
+// CHECK: "cuesta.mm"({{.*}}) : (tensor<4x64xf32>, tensor<64x8xf32>) -> tensor<4x8xf32>
+// CHECK-COUNT-2: "cuesta.convolution"
+// CHECK-NOT: "cuesta.mm"
+// CHECK: return
+module attributes {cuesta.target = "cpu"} {
+func.func @few_patches(%x: tensor<1x16x4x4xbf16>, %w: tensor<4x16x2x2xbf16>, %v: tensor<3x16x2x2xbf16>, %y: tensor<1x16x4x4xf32>, %u: tensor<8x16x2x2xf32>, %t: tensor<4x16x2x2xf32>) -> (tensor<1x4x2x2xbf16>, tensor<1x8x2x2xf32>, tensor<1x3x2x2xbf16>, tensor<1x4x2x2xf32>) {
+  %0 = "cuesta.convolution"(%x, %w) {stride = [2, 2], padding = [0, 0], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 1 : i64, onednn} : (tensor<1x16x4x4xbf16>, tensor<4x16x2x2xbf16>) -> tensor<1x4x2x2xbf16>
+  %1 = "cuesta.convolution"(%y, %u) {stride = [2, 2], padding = [0, 0], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 1 : i64, onednn} : (tensor<1x16x4x4xf32>, tensor<8x16x2x2xf32>) -> tensor<1x8x2x2xf32>
+  %2 = "cuesta.convolution"(%x, %v) {stride = [2, 2], padding = [0, 0], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 1 : i64, onednn} : (tensor<1x16x4x4xbf16>, tensor<3x16x2x2xbf16>) -> tensor<1x3x2x2xbf16>
+  %3 = "cuesta.convolution"(%y, %t) {stride = [2, 2], padding = [0, 0], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 1 : i64, onednn} : (tensor<1x16x4x4xf32>, tensor<4x16x2x2xf32>) -> tensor<1x4x2x2xf32>
+  return %0, %1, %2, %3 : tensor<1x4x2x2xbf16>, tensor<1x8x2x2xf32>, tensor<1x3x2x2xbf16>, tensor<1x4x2x2xf32>
+}
+}
