@@ -43,6 +43,9 @@ _GRAPH = (
     "recognise-layer-norm",
     "recognise-gelu",
     # 4. Library calls before decomposition, while a contraction still has the strides it was traced with.
+    # Convolutions that become products have no layout to choose. Those of one dim get a second one, which layouts have.
+    "multiply-groups",
+    "widen-convolutions",
     "choose-layouts",
     # A convolution whose images are a matrix in their layout becomes a matrix product.
     "multiply-convolutions",
@@ -174,8 +177,7 @@ EPILOGUES = ("fold-batch-norm", "fuse-cudnn-convolution")
 _PARTS = 528
 
 _GPU_STEPS = {
-    # Convolutions that become products have no layout to choose.
-    "choose-layouts": ("grouped-convolutions", "widen-convolutions", "choose-layouts"),
+    "multiply-groups": ("grouped-convolutions",),
     # Once layouts are chosen: its kernels compute in channels_last.
     "multiply-convolutions": ("multiply-convolutions", "depthwise-kernels"),
     "sum-depthwise-gradients": (),

@@ -17,6 +17,7 @@ from cuesta.dialects.kernel_fields import WINDOWS
 from cuesta.dialects.named_linalg import is_generic
 from cuesta.dialects.product import TILE
 from cuesta.dialects.types import byte_size, shape_of, spelling_of
+from cuesta.passes.analysis.gathered_loops import gathered_loops, walked
 from cuesta.passes.analysis.layout import dense_strides, memory_order, view_strides
 from cuesta.sizes import Number, estimate, hint
 
@@ -65,7 +66,7 @@ class MemoryOrder:
             elif current not in self._known and current not in found:
                 pending.append((current, True))
                 if not isinstance(current.owner, ir.Block) and _said(current) is None:
-                    pending += [(operand, False) for operand in current.owner.operands]
+                    pending += [(operand, False) for operand in _read_by(current.owner.operation)]
         return list(found)
 
     def _derived(self, value: ir.Value) -> Strides | None:
@@ -100,7 +101,16 @@ class MemoryOrder:
             if set(own) <= set(dims) and (strides := self._strides(x)) is not None:
                 order = sorted(own, key=lambda loop: -hint(strides[dims.index(loop)]))
                 return dense_strides(shape_of(value), [own.index(loop) for loop in order])
+        for x, loops in gathered_loops(op):
+            if set(own) <= {loop for dim in loops for loop in dim} and (given := self._strides(x)) is not None:
+                order = walked(loops, memory_order(shape_of(x), given))
+                return dense_strides(shape_of(value), [own.index(loop) for loop in order if loop in own])
         return None
+
+
+def _read_by(op: ir.Operation) -> list[ir.Value]:
+    """The tensors that an op reads, those in a generic's body too."""
+    return [*op.operands, *((x for x, _ in gathered_loops(op)) if is_generic(op) else ())]
 
 
 def _said(value: ir.Value) -> Strides | None:

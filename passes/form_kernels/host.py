@@ -155,7 +155,7 @@ class HostWriter:
         dtypes = host.Call.dtypes.of(op)
         buffers = []
         for value, traced in zip(op.operands, aten.traced_strides(op), strict=True):
-            layout = self.where.layout_of(value)
+            layout, view = self.where.layout_of(value), self.where.view
             if traced is not None:
                 strides = strides_for_call(layout, traced, host.Call.rows_aligned.is_on(op))
                 if strides is not None:
@@ -163,8 +163,8 @@ class HostWriter:
                     self.where.copy(value, source, layout.once(strides))
                 elif same_places(layout.sizes, layout.strides, traced):
                     # By the strides of all dims, also of a batch of one, ATen decides whether images are channels-last.
-                    layout = replace(layout, strides=tuple(traced))
-            buffers.append(self.where.view(layout, spelling_of(value)))
+                    layout, view = replace(layout, strides=tuple(traced)), self.where.strided_view
+            buffers.append(view(layout, spelling_of(value)))
         strides_of = [tuple(strides) for strides in host.Call.result_strides.of(op)]
         overload, args = host.Call.overload.of(op), host.Call.args.of(op)
         route = choose_route(overload, args, dtypes, on_device=not host.Call.device.is_on(op))

@@ -17,33 +17,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
 
 from cuesta._mlir import ir
 from cuesta.dialects.cuesta.contraction import Convolution, MatMul, convolution_arguments
-from cuesta.dialects.cuesta.indexing import Window
-from cuesta.dialects.cuesta.shape import Flip, Slice
+from cuesta.dialects.cuesta.shape import Slice
 from cuesta.dialects.graph_builder import GraphBuilder
-from cuesta.dialects.product import LEAST
 from cuesta.dialects.top_module import target_of
 from cuesta.dialects.types import byte_size, opmath, shape_of, spelling_of, static_shape, tensor
-from cuesta.passes.analysis.match import only_user
 from cuesta.passes.infra.graph_rewrite import erase_dead, functions, replace
 from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.passes.libraries.convolution_gradients import are_gradients, completed, given_gradients, gradient_arguments
+from cuesta.passes.libraries.grouped_windows import Windows, read_part
 from cuesta.passes.libraries.products.tiles import plans
-from cuesta.passes.libraries.split_readers import Merged, split_readers
+from cuesta.passes.libraries.split_readers import split_readers
 
 _B = GraphBuilder()
 
 #: The targets whose library is known to be slow, and the interpreter, on which the kernels are tested.
 _TARGETS = ("cuda", "tt")
-_FLOATS = ("bf16", "f16")
-#: The fewest places of a window: for shorter ones cuDNN may have a kernel.
-_LEAST_PLACES = 16
-#: Windows begin at multiples of so many bytes: each of a thread's loads is as wide.
-_ALIGNED = 16
 
 
 @register_pass("grouped-convolutions")
@@ -64,83 +55,14 @@ class GroupedConvolutions(Pass):
             erase_dead(module)
 
 
-@dataclass(frozen=True)
-class _Windows:
-    """The windows of a grouped convolution, which lie along one dim."""
-
-    groups: int
-    #: The dim of the images along which they lie, their places, how far apart they begin, and the zeros at each end.
-    dim: int
-    places: int
-    stride: int
-    padding: int
-
-    @staticmethod
-    def of(x: ir.Value, weight: ir.Value, parameters: Sequence[Any]) -> _Windows | None:
-        """The windows of a convolution with these parameters, as aten.convolution takes them; None where they are short
-        or lie along several dims, and where a kernel cannot read them."""
-        stride, padding, dilation, transposed, _, groups = parameters
-        sizes = [*shape_of(x), *shape_of(weight)]
-        if transposed or spelling_of(x) not in _FLOATS or any(type(n) is not int or n == 0 for n in sizes):
-            return None
-        channels, inner, *window = static_shape(weight)
-        (d, *others) = sorted(range(len(window)), key=lambda d: -window[d])
-        if any(window[e] != 1 or stride[e] != 1 or padding[e] != 0 for e in others):
-            return None
-        if window[d] < _LEAST_PLACES or dilation[d] != 1:
-            return None
-        if groups == 1 or any(n % (_ALIGNED // byte_size(spelling_of(x))) for n in (inner, channels // groups)):
-            return None
-        size = static_shape(x)[d + 2]
-        if min(size, (size + 2 * padding[d] - window[d]) // stride[d] + 1) < LEAST:
-            return None
-        return _Windows(groups, d + 2, window[d], stride[d], padding[d])
-
-    def copied(self, images: ir.Value, before: int, length: int) -> ir.Value:
-        """[N, C, ...] as [groups, N, ..., length * channels of a group], with `before` zeros first, and last as many as
-        the length takes."""
-        n, channels, *places = static_shape(images)
-        inner = channels // self.groups
-        parted = _B.reshape(images, [n, self.groups, inner, *places])
-        others = [d + 1 for d in range(2, len(places) + 2) if d != self.dim]
-        rows = _B.permute(parted, [1, 0, *others, self.dim + 1, 2])
-        *batch, _, _ = static_shape(rows)
-        sizes = [*batch, length, inner]
-        starts = [*(0 for _ in batch), -before, 0]
-        ones = [1] * len(sizes)
-        rows = Window(rows, starts, ones, ones, 0.0, tensor(sizes, spelling_of(rows))).result
-        return _B.reshape(rows, [*batch, length * inner])
-
-    def images(self, total: ir.Value, kind: str) -> Merged:
-        """[groups, N, ..., channels of a group, places] as images [N, C, ...] of the type `kind`."""
-        rank = len(shape_of(total))
-        others = iter(range(2, rank - 2))
-        places = ((rank - 1,) if d == self.dim else (next(others),) for d in range(2, rank - 1))
-        return Merged(_B.convert(total, kind), ((1,), (0, rank - 2), *places))
-
-    def by_result(self, weight: ir.Value) -> ir.Value:
-        """The weight as [groups, results, places * channels]."""
-        outer, inner, *_ = static_shape(weight)
-        turned = _B.permute(_B.reshape(weight, [outer, inner, self.places]), [0, 2, 1])
-        return _B.reshape(turned, [self.groups, outer // self.groups, self.places * inner])
-
-    def by_channel(self, weight: ir.Value) -> ir.Value:
-        """The weight of the images' gradient: [groups, channels, places * results], the last place first."""
-        outer, inner, *_ = static_shape(weight)
-        parted = _B.reshape(weight, [self.groups, outer // self.groups, inner, self.places])
-        turned = _B.permute(parted, [0, 2, 3, 1])
-        flipped = Flip(turned, [2], turned.type).result
-        return _B.reshape(flipped, [self.groups, inner, self.places * (outer // self.groups)])
-
-
 def _convolution(op: ir.Operation) -> None:
     """Replaces a convolution, or a slice of it that is all that is read: layers whose windows have an even number of
     places cut off the last result."""
     x, weight, *bias = op.operands
-    found = _Windows.of(x, weight, convolution_arguments(op))
+    found = Windows.of(x, weight, convolution_arguments(op))
     if found is None:
         return
-    read = _read_part(op, found.dim)
+    read = read_part(op, found.dim)
     (result,) = op.results if read is None else read.results
     count = static_shape(result)[found.dim]
     start = 0 if read is None else Slice.starts.known(read)[found.dim]
@@ -155,16 +77,6 @@ def _convolution(op: ir.Operation) -> None:
     split_readers(new, images)
 
 
-def _read_part(op: ir.Operation, dim: int) -> ir.Operation | None:
-    """The slice along `dim` that alone reads a convolution; None where there is none."""
-    user = only_user(op.results[0])
-    if user is None or not Slice.matches(user) or Slice.steps.of(user)[dim] != 1:
-        return None
-    sizes, kept = static_shape(op.results[0]), static_shape(user.results[0])
-    cut = [d for d, (n, m) in enumerate(zip(sizes, kept, strict=True)) if n != m]
-    return user if cut == [dim] and kept[dim] >= LEAST else None
-
-
 def _gradients(op: ir.Operation) -> None:
     """Replaces the gradients of images and weight, which are products as well.
 
@@ -172,7 +84,7 @@ def _gradients(op: ir.Operation) -> None:
     samples are one long row where the weight's is summed: between the samples the results' gradient has zeros.
     """
     gradient, x, weight, _, *parameters, _ = gradient_arguments(op)
-    found = _Windows.of(x, weight, parameters)
+    found = Windows.of(x, weight, parameters)
     if found is None or found.stride != 1 or found.padding >= found.places:
         return
     stands, made = given_gradients(op), dict[int, ir.Value]()
@@ -191,7 +103,7 @@ def _gradients(op: ir.Operation) -> None:
         split_readers(made[0], images)
 
 
-def _weight_gradient(found: _Windows, images: ir.Value, gradient: ir.Value, before: int, weight: ir.Value) -> ir.Value:
+def _weight_gradient(found: Windows, images: ir.Value, gradient: ir.Value, before: int, weight: ir.Value) -> ir.Value:
     """The weight's gradient, from rows of the images and of the results' gradient, which has `before` zeros first."""
     groups, *batch, row = static_shape(images)
     outer, inner, *_ = static_shape(weight)

@@ -7,10 +7,12 @@
 In channels_last the images are a matrix with one row per pixel, and all reshapes and permutes are views. MKL's product
 takes 0.6 to 1 of the time of oneDNN's convolution, and one of few rows is a kernel of ours (`products`). The
 gradients, two more products, take 0.5 to 0.95 of the time (decision 17). In bf16, MobileNetV2 is 1 % faster so, and a
-training step of a ResNet 2 %. Images in another layout stay with oneDNN.
+training step of a ResNet 2 %. Images in another layout stay with oneDNN. With a stride, the pixels that are read are
+copied, where oneDNN converts the weight; gradients then stay with it.
 
 Windows side by side over images of few channels (`cuts_patches`) are copied by im2col, one row per window. This alone
-is done on CUDA as well.
+is done on CUDA as well. On a CPU so are those over any images that have few elements beside the weight, which oneDNN
+would convert (`moves_less_as_product`).
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from cuesta.dialects.cuesta.contraction import AddMatMul, AnyProduct, Convolutio
 from cuesta.dialects.fields import float_attr
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.top_module import target_of
-from cuesta.dialects.types import shape_of, spelling_of, tensor
+from cuesta.dialects.types import shape_of, spelling_of, static_shape, tensor
 from cuesta.passes.analysis.memory_order import MemoryOrder
 from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.passes.libraries.convolution_epilogue import on_tensor_cores
@@ -33,7 +35,7 @@ from cuesta.passes.libraries.convolution_gradients import (
     gradient_arguments,
     replace_chosen,
 )
-from cuesta.policy.convolution_layouts import cuts_patches
+from cuesta.policy.convolution_layouts import cuts_patches, moves_less_as_product
 from cuesta.policy.product_kinds import LIBRARY
 from cuesta.sizes import Number
 
@@ -96,14 +98,26 @@ def _is_product(op: ir.Operation, memory: MemoryOrder) -> bool:
         return False  # no pixels, or nothing to sum: not worth the views
     if cuts_patches(shape_of(x), shape_of(weight), parameters):
         return True
+    if moves_less_as_product(shape_of(x), shape_of(weight), parameters, spelling_of(x)):
+        return True
     _, _, *window = shape_of(weight)
-    plain = all(n == 1 for n in (*window, *stride)) and not any(padding)
+    if any(n != 1 for n in window) or any(padding) or not _can_read_pixels(op, stride):
+        return False
     # Images of one pixel are a row of channels each, in any layout.
-    return plain and (memory.order(x) == _CHANNELS_LAST or shape_of(x)[2:] == (1, 1))
+    return memory.order(x) == _CHANNELS_LAST or shape_of(x)[2:] == (1, 1)
+
+
+def _can_read_pixels(op: ir.Operation, stride: Sequence[int]) -> bool:
+    """Whether a convolution, or its gradients, reads every pixel; or whether a convolution can read a known number."""
+    if all(n == 1 for n in stride):
+        return True
+    return Convolution.matches(op) and all(isinstance(n, int) for n in shape_of(op.operands[0]))
 
 
 def _product(op: ir.Operation) -> list[ir.Value]:
     x, weight, *bias = op.operands
+    if list(shape_of(weight)[2:]) == [1, 1]:
+        x = _read_pixels(x, Convolution.stride.of(op))
     a, b = _patches(x, weight), _B.permute(_matrix(weight), [1, 0])
     n, o, h, w = shape_of(op.results[0])
     return [_B.permute(_B.reshape(_multiply(a, b, bias), [n, h, w, o]), _BACK)]
@@ -124,6 +138,14 @@ def _gradients(op: ir.Operation) -> list[ir.Value]:
         made.append(_B.reduce("sum", gradient, [0, 2, 3]))
     asked = [i for i in range(3) if wanted[i]]
     return [made[asked.index(position)] for position in given_gradients(op)]
+
+
+def _read_pixels(images: ir.Value, stride: Sequence[int]) -> ir.Value:
+    """The pixels of [N, C, H, W] that windows of one element read."""
+    for dim, step in enumerate(stride, 2):
+        if step != 1:
+            images = _B.slice(images, dim, 0, -(-static_shape(images)[dim] // step), step)
+    return images
 
 
 def _rows(images: ir.Value) -> ir.Value:

@@ -139,6 +139,49 @@ def test_patches(backend: str, memory_format: torch.memory_format) -> None:
         torch.testing.assert_close(ours, right.float())
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
+def test_few_patches(backend: str, memory_format: torch.memory_format, dtype: torch.dtype) -> None:
+    """Windows side by side over images that have few elements beside the weight, with all gradients."""
+    torch.manual_seed(5)
+    layer = nn.Conv2d(24, 40, 2, 2).to(dtype)
+    image = torch.randn(1, 24, 6, 4).to(dtype, memory_format=memory_format)
+
+    def step(function: Callable[[Tensor], Tensor], module: nn.Module, x: Tensor) -> list[Tensor]:
+        x = x.clone().requires_grad_()
+        result = function(x)
+        return [result.detach(), *torch.autograd.grad(result.sin().sum(), [x, *module.parameters()])]
+
+    exact_layer, eager_layer = copy.deepcopy(layer).double(), copy.deepcopy(layer)
+    exact = step(lambda x: exact_layer(x).relu(), exact_layer, image.double())
+    eager = step(lambda x: eager_layer(x).relu(), eager_layer, image)
+    compiled = torch.compile(lambda x: layer(x).relu(), backend=backend, fullgraph=True)
+    for ours, theirs, right in zip(step(compiled, layer, image), eager, exact, strict=True):
+        assert largest_error(ours, right) <= 2 * largest_error(theirs, right) + 1e-6 * float(right.abs().max())
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_one_dim(backend: str, dtype: torch.dtype, dynamic: bool) -> None:
+    """Convolutions along one dim: of one channel, with a stride, with windows of one element, in groups."""
+    torch.manual_seed(5)
+    layers = (
+        nn.Conv1d(1, 24, 5, 2),
+        nn.Conv1d(24, 32, 3, padding=1),
+        nn.Conv1d(32, 48, 1),
+        nn.Conv1d(48, 48, 3, groups=3),
+    )
+    model = nn.Sequential(*(part for layer in layers for part in (layer, nn.GELU()))).to(dtype).eval()
+    compiled = torch.compile(model, backend=backend, fullgraph=True, dynamic=dynamic)
+    exact_model = copy.deepcopy(model).double()
+    with torch.no_grad():
+        for length in (100, 71) if dynamic else (100,):
+            sound = torch.randn(2, 1, length).to(dtype)
+            ours, theirs, right = compiled(sound), model(sound), exact_model(sound.double())
+            assert ours.stride() == theirs.stride()
+            assert largest_error(ours, right) <= 2 * largest_error(theirs, right) + 1e-6 * float(right.abs().max())
+
+
 @pytest.mark.parametrize(("window", "stride"), [(5, 1), (5, 2), (7, 1)])
 def test_gradients_of_depthwise_convolutions(window: int, stride: int, backend: str) -> None:
     torch.manual_seed(5)

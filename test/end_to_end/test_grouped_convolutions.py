@@ -1,4 +1,5 @@
-"""Grouped convolutions with long windows on the way to a GPU, target "tt": products over an overlapping view."""
+"""Grouped convolutions with long windows: products over an overlapping view on the way to a GPU, target "tt", and of a
+copy of it on a CPU."""
 
 from __future__ import annotations
 
@@ -144,3 +145,16 @@ def test_left_to_the_library(shape: Shape) -> None:
         compiled(shape.layer)(*tensors)  # type: ignore[operator]
     (graph,) = cuesta.report().graphs
     assert graph.aten_calls
+
+
+@each_shape
+def test_layer_on_a_cpu(shape: Shape) -> None:
+    tensors = [t.bfloat16() for t in shape.tensors()]
+    exact, own = shape.layer(*(t.double() for t in tensors)), shape.layer(*tensors)
+    torch._dynamo.reset()
+    made = torch.compile(shape.layer, backend="cuesta", options={"cache": False})(*tensors)
+    assert made.stride() == own.stride()
+    assert is_close(made, own, exact)
+    (graph,) = cuesta.report().graphs
+    called = {call["op"] for call in graph.aten_calls}
+    assert called == {"aten.baddbmm.default" if shape.biased else "aten.bmm.default"}

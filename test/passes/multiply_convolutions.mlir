@@ -90,7 +90,7 @@ func.func @no_patches(%x: tensor<2x3x32x16xf32>, %y: tensor<2x16x32x16xf32>, %w:
 // CHECK: // -----
 // -----
 
-// Row-major images, a stride, groups, a window of more, and a call that bitwise_eager wants stay.
+// Row-major images, padding, groups, a window of more, and a call that bitwise_eager wants stay.
 // CHECK-LABEL: func.func @others
 // CHECK-NOT: "cuesta.mm"
 // CHECK-COUNT-4: "cuesta.convolution"
@@ -98,13 +98,13 @@ func.func @no_patches(%x: tensor<2x3x32x16xf32>, %y: tensor<2x16x32x16xf32>, %w:
 // CHECK-NOT: "cuesta.mm"
 // CHECK: return
 module attributes {cuesta.target = "cpu"} {
-func.func @others(%x: tensor<2x4x8x8xf32>, %y: tensor<2x4x8x8xf32> {cuesta.strides = [256, 1, 32, 4]}, %w: tensor<16x4x1x1xf32>, %u: tensor<4x1x1x1xf32>, %v: tensor<16x4x3x3xf32>, %g: tensor<2x16x8x8xf32>) -> (tensor<2x16x8x8xf32>, tensor<2x16x4x4xf32>, tensor<2x4x8x8xf32>, tensor<2x16x6x6xf32>, tensor<16x4x1x1xf32>) {
+func.func @others(%x: tensor<2x4x8x8xf32>, %y: tensor<2x4x8x8xf32> {cuesta.strides = [256, 1, 32, 4]}, %w: tensor<16x4x1x1xf32>, %u: tensor<4x1x1x1xf32>, %v: tensor<16x4x3x3xf32>, %g: tensor<2x16x8x8xf32>) -> (tensor<2x16x8x8xf32>, tensor<2x16x10x10xf32>, tensor<2x4x8x8xf32>, tensor<2x16x6x6xf32>, tensor<16x4x1x1xf32>) {
   %0 = "cuesta.convolution"(%x, %w) {stride = [1, 1], padding = [0, 0], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 1 : i64, onednn} : (tensor<2x4x8x8xf32>, tensor<16x4x1x1xf32>) -> tensor<2x16x8x8xf32>
-  %1 = "cuesta.convolution"(%y, %w) {stride = [2, 2], padding = [0, 0], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 1 : i64, onednn} : (tensor<2x4x8x8xf32>, tensor<16x4x1x1xf32>) -> tensor<2x16x4x4xf32>
+  %1 = "cuesta.convolution"(%y, %w) {stride = [1, 1], padding = [1, 1], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 1 : i64, onednn} : (tensor<2x4x8x8xf32>, tensor<16x4x1x1xf32>) -> tensor<2x16x10x10xf32>
   %2 = "cuesta.convolution"(%y, %u) {stride = [1, 1], padding = [0, 0], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 4 : i64, onednn} : (tensor<2x4x8x8xf32>, tensor<4x1x1x1xf32>) -> tensor<2x4x8x8xf32>
   %3 = "cuesta.convolution"(%y, %v) {stride = [1, 1], padding = [0, 0], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 1 : i64, onednn} : (tensor<2x4x8x8xf32>, tensor<16x4x3x3xf32>) -> tensor<2x16x6x6xf32>
   %4 = "aten.call"(%g, %y, %w) {args = "[\22%0\22, \22%1\22, \22%2\22, [16], [1, 1], [0, 0], [1, 1], false, [0, 0], 1, [false, true, false]]", overload = "aten.convolution_backward.default", positions = [1], reason = "with bitwise_eager, ATen's own kernel gives eager's bits", result_strides = [[4, 1, 4, 4]]} : (tensor<2x16x8x8xf32>, tensor<2x4x8x8xf32>, tensor<16x4x1x1xf32>) -> tensor<16x4x1x1xf32>
-  return %0, %1, %2, %3, %4 : tensor<2x16x8x8xf32>, tensor<2x16x4x4xf32>, tensor<2x4x8x8xf32>, tensor<2x16x6x6xf32>, tensor<16x4x1x1xf32>
+  return %0, %1, %2, %3, %4 : tensor<2x16x8x8xf32>, tensor<2x16x10x10xf32>, tensor<2x4x8x8xf32>, tensor<2x16x6x6xf32>, tensor<16x4x1x1xf32>
 }
 }
 
@@ -141,5 +141,47 @@ func.func @types(%x: tensor<2x4x8x8xbf16> {cuesta.strides = [256, 1, 32, 4]}, %w
   %0 = "cuesta.convolution"(%x, %w) {stride = [1, 1], padding = [0, 0], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 1 : i64, onednn, result_strides = [[1024, 1, 128, 16]]} : (tensor<2x4x8x8xbf16>, tensor<16x4x1x1xbf16>) -> tensor<2x16x8x8xbf16>
   %1 = "cuesta.convolution"(%y, %v) {stride = [1, 1], padding = [0, 0], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 1 : i64, result_strides = [[1024, 1, 128, 16]]} : (tensor<2x4x8x8xf64>, tensor<16x4x1x1xf64>) -> tensor<2x16x8x8xf64>
   return %0, %1 : tensor<2x16x8x8xbf16>, tensor<2x16x8x8xf64>
+}
+}
+
+// CHECK: // -----
+// -----
+
+// Windows side by side over many channels are rows as well if the images have few elements beside the weight: in bf16 as
+// many at most, in f32 half as many.
+// CHECK-LABEL: func.func @few_patches
+// CHECK: %[[P:.*]] = "cuesta.reshape"(%{{.*}}) : (tensor<1x2x2x16x2x2xbf16>) -> tensor<4x64xbf16>
+// CHECK: "cuesta.mm"(%[[P]], {{.*}}) : (tensor<4x64xbf16>, tensor<64x4xbf16>) -> tensor<4x4xbf16>
+// CHECK: "cuesta.mm"({{.*}}) : (tensor<4x64xf32>, tensor<64x8xf32>) -> tensor<4x8xf32>
+// CHECK-COUNT-2: "cuesta.convolution"
+// CHECK-NOT: "cuesta.mm"
+// CHECK: return
+module attributes {cuesta.target = "cpu"} {
+func.func @few_patches(%x: tensor<1x16x4x4xbf16>, %w: tensor<4x16x2x2xbf16>, %v: tensor<3x16x2x2xbf16>, %y: tensor<1x16x4x4xf32>, %u: tensor<8x16x2x2xf32>, %t: tensor<4x16x2x2xf32>) -> (tensor<1x4x2x2xbf16>, tensor<1x8x2x2xf32>, tensor<1x3x2x2xbf16>, tensor<1x4x2x2xf32>) {
+  %0 = "cuesta.convolution"(%x, %w) {stride = [2, 2], padding = [0, 0], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 1 : i64, onednn} : (tensor<1x16x4x4xbf16>, tensor<4x16x2x2xbf16>) -> tensor<1x4x2x2xbf16>
+  %1 = "cuesta.convolution"(%y, %u) {stride = [2, 2], padding = [0, 0], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 1 : i64, onednn} : (tensor<1x16x4x4xf32>, tensor<8x16x2x2xf32>) -> tensor<1x8x2x2xf32>
+  %2 = "cuesta.convolution"(%x, %v) {stride = [2, 2], padding = [0, 0], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 1 : i64, onednn} : (tensor<1x16x4x4xbf16>, tensor<3x16x2x2xbf16>) -> tensor<1x3x2x2xbf16>
+  %3 = "cuesta.convolution"(%y, %t) {stride = [2, 2], padding = [0, 0], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 1 : i64, onednn} : (tensor<1x16x4x4xf32>, tensor<4x16x2x2xf32>) -> tensor<1x4x2x2xf32>
+  return %0, %1, %2, %3 : tensor<1x4x2x2xbf16>, tensor<1x8x2x2xf32>, tensor<1x3x2x2xbf16>, tensor<1x4x2x2xf32>
+}
+}
+
+// CHECK: // -----
+// -----
+
+// With a stride, the rows are those of the pixels that are read; the gradients are the library's.
+// CHECK-LABEL: func.func @stride
+// CHECK: %[[A:.*]] = "cuesta.slice"(%{{.*}}) {starts = [0, 0, 0, 0], steps = [1, 1, 2, 1]} : (tensor<2x4x7x8xf32>) -> tensor<2x4x4x8xf32>
+// CHECK: %[[B:.*]] = "cuesta.slice"(%[[A]]) {starts = [0, 0, 0, 0], steps = [1, 1, 1, 3]} : (tensor<2x4x4x8xf32>) -> tensor<2x4x4x3xf32>
+// CHECK: "cuesta.mm"({{.*}}) : (tensor<24x4xf32>, tensor<4x16xf32>) -> tensor<24x16xf32>
+// CHECK: "cuesta.permute"({{.*}} -> tensor<2x16x4x3xf32>
+// CHECK: "aten.call"
+// CHECK-NOT: "cuesta.mm"
+// CHECK: return
+module attributes {cuesta.target = "cpu"} {
+func.func @stride(%x: tensor<2x4x7x8xf32> {cuesta.strides = [224, 1, 32, 4]}, %w: tensor<16x4x1x1xf32>, %g: tensor<2x16x4x3xf32>) -> (tensor<2x16x4x3xf32>, tensor<16x4x1x1xf32>) {
+  %0 = "cuesta.convolution"(%x, %w) {stride = [2, 3], padding = [0, 0], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 1 : i64, onednn} : (tensor<2x4x7x8xf32>, tensor<16x4x1x1xf32>) -> tensor<2x16x4x3xf32>
+  %1 = "aten.call"(%g, %x, %w) {args = "[\22%0\22, \22%1\22, \22%2\22, [16], [2, 3], [0, 0], [1, 1], false, [0, 0], 1, [false, true, false]]", overload = "aten.convolution_backward.default", positions = [1], reason = "", result_strides = [[4, 1, 4, 4]]} : (tensor<2x16x4x3xf32>, tensor<2x4x7x8xf32>, tensor<16x4x1x1xf32>) -> tensor<16x4x1x1xf32>
+  return %0, %1 : tensor<2x16x4x3xf32>, tensor<16x4x1x1xf32>
 }
 }

@@ -11,6 +11,7 @@ from typing import TypeAlias
 from cuesta._mlir import ir
 from cuesta.dialects.product import PRECISION, is_in_panels
 from cuesta.dialects.types import spelling_of
+from cuesta.passes.analysis.gathered_loops import gathered_loops, walked
 from cuesta.passes.analysis.layout import Layout, dense_strides, memory_order
 from cuesta.passes.form_kernels.fusion.grouping import Group
 from cuesta.passes.form_kernels.fusion.nodes import Node
@@ -126,7 +127,9 @@ def build_kernel(
 
     reduced = {loops[n.index][d] for n in members for d, free in enumerate(n.parallel) if not free}
     inputs = _inputs(members, loops, written, layouts, reduced)
-    order = _class_order(list(inputs.values()), written, loops, preferred, placed, sizes)
+    order = _class_order(
+        list(inputs.values()), _gathered_classes(members, loops, layouts), written, loops, preferred, placed, sizes
+    )
     rank = {c: i for i, c in enumerate(order)}
 
     def dense(value: Value, chosen: list[int] | None) -> Operand:
@@ -214,8 +217,22 @@ def _gathered(value: Value, layout: Layout) -> Operand:
     return placed
 
 
+def _gathered_classes(
+    members: Sequence[Node], loops: Mapping[int, list[Class]], layouts: Mapping[Value, Layout]
+) -> list[tuple[int, list[Class]]]:
+    """For each tensor that is read at computed positions, the elements that its reader makes of it, and the classes
+    along which these go through memory. Tensors that are walked count before it if they have as many elements."""
+    found: list[tuple[int, list[Class]]] = []
+    for node in members:
+        for value, dims in gathered_loops(node.op) if node.gathers and not node.windows else ():
+            order = walked(dims, memory_order(layouts[value].sizes, layouts[value].strides))
+            found.append((estimate(node.sizes) - 1, [loops[node.index][d] for d in order]))
+    return found
+
+
 def _class_order(
     inputs: Sequence[Operand],
+    gathered: Sequence[tuple[int, list[Class]]],
     written: dict[Value, tuple[Node, tuple[int, ...]]],
     loops: dict[int, list[Class]],
     preferred: dict[Value, list[int]],
@@ -224,6 +241,7 @@ def _class_order(
 ) -> list[Class]:
     """One order of all classes, slowest first, following the memory order of the largest tensors."""
     sequences: list[tuple[int, list[Class]]] = [(estimate(o.sizes), o.classes) for o in inputs]
+    sequences += gathered
     for value, dims_order in preferred.items():
         if value in written and value not in placed:
             node, dims = written[value]

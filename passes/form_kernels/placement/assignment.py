@@ -69,10 +69,17 @@ class Assignment:
 
     def view(self, layout: Layout, spelling: str) -> Value:
         """A memref with this layout."""
-        key = (layout, spelling)
+        return self._view(layout, spelling, memref(layout.sizes, layout.strides, spelling))
+
+    def strided_view(self, layout: Layout, spelling: str) -> Value:
+        """A memref with this layout that states the strides of dims of size 1 as well."""
+        strides = None if [*layout.strides] == types.row_major(layout.sizes) else layout.strides
+        return self._view(layout, spelling, types.memref(layout.sizes, strides, spelling))
+
+    def _view(self, layout: Layout, spelling: str, kind: ir.Type) -> Value:
+        key = (layout, kind)
         if key not in self._views:
             base = self.bases[layout.base]
-            kind = memref(layout.sizes, layout.strides, spelling)
             offset = layout.offset * types.byte_size(spelling)
             if offset == 0 and base.type == kind:
                 return base

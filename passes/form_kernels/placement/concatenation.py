@@ -127,7 +127,8 @@ class Concatenations:
 
 def order_of(op: ir.Operation, wanted: Mapping[Value, Sequence[Number]]) -> list[int]:
     """The memory order of a concatenation's dims: that of the returned strides (in `wanted`), else of the strides that
-    a call requires, else of most elements of those operands that come from calls."""
+    a call requires, else of most elements of those operands that come from calls, else of those whose order is
+    known."""
     (value,) = op.results
     sizes = shape_of(value)
     asked: list[Sequence[Number] | None] = [wanted[value]] if value in wanted else []
@@ -140,9 +141,9 @@ def order_of(op: ir.Operation, wanted: Mapping[Value, Sequence[Number]]) -> list
             return memory_order(sizes, strides)
     memory = MemoryOrder()
     elements: Counter[tuple[int, ...]] = Counter()
-    for part in operands_of(op):
-        if _is_given(part):
-            elements[tuple(memory.order(part))] += estimate(shape_of(part))
+    known = [part for part in operands_of(op) if memory.knows(part)]
+    for part in [part for part in operands_of(op) if _is_given(part)] or known:
+        elements[tuple(memory.order(part))] += estimate(shape_of(part))
     return list(elements.most_common(1)[0][0]) if elements else list(range(len(sizes)))
 
 

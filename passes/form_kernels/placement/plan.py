@@ -204,7 +204,7 @@ def _spare_copy(where: Assignment, reshape: ir.Operation, blocks: Container[Valu
     found = _through_views(whole, list(range(len(shape_of(whole)))))
     if found is None or found[0] != value or len(list(value.uses)) != 1:
         return
-    if value in blocks and _turns(reshape):
+    if only_has_ones(reshape) or (value in blocks and _turns(reshape)):
         return  # needs no copy in any order; a reshape below it may
     _, last = max(((n != 1, d) for d, n in enumerate(shape_of(whole))), default=(False, -1))
     if found[1][-1:] == [last] or value in blocks:
