@@ -25,7 +25,7 @@ from cuesta.dialects.types import opmath, shape_of, spelling_of
 from cuesta.passes.analysis.match import only_user, wide
 from cuesta.passes.infra.graph_rewrite import erase_dead, functions, named, remark, replace
 from cuesta.passes.infra.registry import Pass, register_pass
-from cuesta.passes.libraries.convolution_epilogue import epilogue_of, moved_bytes, rebuilt, refusal
+from cuesta.passes.libraries.convolutions.convolution_epilogue import epilogue_of, moved_bytes, rebuilt, refusal
 
 _B = GraphBuilder()
 #: Op → its row, for the ops that scale and shift.

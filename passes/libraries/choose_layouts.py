@@ -35,7 +35,7 @@ from cuesta.dialects.types import shape_of
 from cuesta.passes.analysis.memory_order import MemoryOrder
 from cuesta.passes.infra.graph_rewrite import functions
 from cuesta.passes.infra.registry import Pass, register_pass
-from cuesta.passes.libraries.convolution_epilogue import on_tensor_cores
+from cuesta.passes.libraries.convolutions.convolution_epilogue import on_tensor_cores
 from cuesta.policy.convolution_layouts import (
     cuts_patches,
     moves_less_in_channels_last,

@@ -127,25 +127,32 @@ def plan_with_epilogue(m: int, n: int, k: int, width: int, is_computed: bool = F
     """The plan for a product of elements of `width` bytes whose kernel computes what follows; None where a library's
     kernel, and a second one that reads the result and writes it again, are faster. A library is taken to multiply at
     the full rate, or to move its bytes at the full bandwidth. `is_computed`: the kernel computes the left factor, too,
-    for which a thread has registers for a few elements only."""
+    for which a thread has registers for a few elements only; before a library a third kernel writes it."""
     rate = max(rate for _, rate in _TILES.values()) * 1e12 * 2 / width
     moved = (m * k + k * n + m * n, 2 * m * n)
     product, behind = (elements * width / (_FROM_MEMORY * _MULTIPROCESSORS) for elements in moved)
     library = max(m * n * k / (rate * _MULTIPROCESSORS), product) + behind + 2 * _LAUNCH
-    found = _timed_plans((1, m, n, k), width)
     if is_computed:
-        found = [each for each in found if each[1].tile.m * each[1].tile.k <= _COMPUTED * 32 * each[1].tile.warps]
-    return next((plan for own, plan in found if own < library), None)
+        library += 2 * m * k * width / (_FROM_MEMORY * _MULTIPROCESSORS) + _LAUNCH
+    (own, plan), *_ = _timed_plans((1, m, n, k), width, is_computed=is_computed)
+    return plan if own < library else None
 
 
 def _timed_plans(
-    sizes: tuple[int, int, int, int], width: int, shared: int = SHARED, moved: int | None = None
+    sizes: tuple[int, int, int, int],
+    width: int,
+    shared: int = SHARED,
+    moved: int | None = None,
+    is_computed: bool = False,
 ) -> list[tuple[float, Plan]]:
-    """The plans on tensor cores, each behind its estimated seconds, the fastest first."""
+    """The plans on tensor cores, each behind its estimated seconds, the fastest first. Where the left factor
+    `is_computed`, they have fewer terms at a time."""
     fitted: dict[Tile, Rates] = {}
     blocks = {(tile.m, tile.n) for tile in _TILES}
     for tile, rates in _TILES.items():
         own = _fitted(tile, sizes, width)
+        if is_computed:
+            own = replace(own, k=max(min(own.k, _COMPUTED * 32 * own.warps // own.m), LEAST))
         # Triton keeps one step less in shared memory than there are stages. On an NVIDIA GPU every tile here fits.
         stages = 1 + shared // ((own.m + own.n) * own.k * width)
         if stages < 2:

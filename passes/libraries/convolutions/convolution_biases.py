@@ -21,8 +21,13 @@ from cuesta.dialects.top_module import target_of
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.passes.infra.graph_rewrite import rewrite_ops
 from cuesta.passes.infra.registry import Pass, register_pass
-from cuesta.passes.libraries.convolution_epilogue import rebuilt
-from cuesta.passes.libraries.convolution_gradients import are_gradients, completed, given_gradients, gradient_arguments
+from cuesta.passes.libraries.convolutions.convolution_epilogue import rebuilt
+from cuesta.passes.libraries.convolutions.convolution_gradients import (
+    are_gradients,
+    completed,
+    given_gradients,
+    gradient_arguments,
+)
 
 _B = GraphBuilder()
 _BIAS = 2

@@ -29,8 +29,8 @@ from cuesta.passes.analysis.memory_order import MemoryOrder
 from cuesta.passes.graph.hoist_reshapes import POINTWISE
 from cuesta.passes.infra.graph_rewrite import users
 from cuesta.passes.infra.registry import Pass, register_pass
-from cuesta.passes.libraries.convolution_epilogue import on_tensor_cores
-from cuesta.passes.libraries.convolution_gradients import replace_chosen
+from cuesta.passes.libraries.convolutions.convolution_epilogue import on_tensor_cores
+from cuesta.passes.libraries.convolutions.convolution_gradients import replace_chosen
 from cuesta.passes.libraries.products.routes import NARROW_FLOATS
 from cuesta.passes.libraries.products.tiles import Plan, plan_with_epilogue
 

@@ -24,7 +24,13 @@ from cuesta.dialects.types import opmath, row_major, shape_of, spelling_of
 from cuesta.passes.analysis.match import only_user, wide
 from cuesta.passes.infra.graph_rewrite import erase_dead, remark, rewrite_ops
 from cuesta.passes.infra.registry import Pass, register_pass
-from cuesta.passes.libraries.convolution_epilogue import Epilogue, epilogue_of, moved_bytes, rebuilt, refusal
+from cuesta.passes.libraries.convolutions.convolution_epilogue import (
+    Epilogue,
+    epilogue_of,
+    moved_bytes,
+    rebuilt,
+    refusal,
+)
 
 _B = GraphBuilder()
 _REASON = "convolutions run in the library"

@@ -23,7 +23,7 @@ from cuesta.dialects.top_module import target_of
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.passes.infra.graph_rewrite import rewrite_ops, users
 from cuesta.passes.infra.registry import Pass, register_pass
-from cuesta.passes.libraries.convolution_epilogue import on_tensor_cores
+from cuesta.passes.libraries.convolutions.convolution_epilogue import on_tensor_cores
 from cuesta.policy.convolution_layouts import moves_less_in_channels_last
 from cuesta.sizes import Number
 

@@ -19,7 +19,7 @@ from cuesta.dialects.top_module import target_of
 from cuesta.dialects.types import shape_of, spelling_of, static_shape
 from cuesta.passes.analysis.memory_order import MemoryOrder
 from cuesta.passes.infra.registry import Pass, register_pass
-from cuesta.passes.libraries.convolution_gradients import (
+from cuesta.passes.libraries.convolutions.convolution_gradients import (
     are_gradients,
     call_for,
     given_gradients,

@@ -27,7 +27,12 @@ from cuesta.dialects.top_module import target_of
 from cuesta.dialects.types import opmath, shape_of, spelling_of
 from cuesta.passes.infra.graph_rewrite import rewrite_ops
 from cuesta.passes.infra.registry import Pass, register_pass
-from cuesta.passes.libraries.convolution_gradients import are_gradients, completed, given_gradients, gradient_arguments
+from cuesta.passes.libraries.convolutions.convolution_gradients import (
+    are_gradients,
+    completed,
+    given_gradients,
+    gradient_arguments,
+)
 from cuesta.sizes import Number
 
 _B = GraphBuilder()

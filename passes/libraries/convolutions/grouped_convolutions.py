@@ -26,8 +26,13 @@ from cuesta.dialects.top_module import target_of
 from cuesta.dialects.types import byte_size, opmath, shape_of, spelling_of, static_shape, tensor
 from cuesta.passes.infra.graph_rewrite import erase_dead, functions, replace
 from cuesta.passes.infra.registry import Pass, register_pass
-from cuesta.passes.libraries.convolution_gradients import are_gradients, completed, given_gradients, gradient_arguments
-from cuesta.passes.libraries.grouped_windows import Windows, read_part
+from cuesta.passes.libraries.convolutions.convolution_gradients import (
+    are_gradients,
+    completed,
+    given_gradients,
+    gradient_arguments,
+)
+from cuesta.passes.libraries.convolutions.grouped_windows import Windows, read_part
 from cuesta.passes.libraries.products.tiles import plans
 from cuesta.passes.libraries.split_readers import split_readers
 

@@ -26,7 +26,7 @@ from cuesta.dialects.top_module import target_of
 from cuesta.dialects.types import row_major, spelling_of, static_shape
 from cuesta.passes.infra.graph_rewrite import erase_dead, functions
 from cuesta.passes.infra.registry import Pass, register_pass
-from cuesta.passes.libraries.grouped_windows import Windows, read_part
+from cuesta.passes.libraries.convolutions.grouped_windows import Windows, read_part
 
 _B = GraphBuilder()
 

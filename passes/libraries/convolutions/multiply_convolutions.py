@@ -28,8 +28,8 @@ from cuesta.dialects.top_module import target_of
 from cuesta.dialects.types import shape_of, spelling_of, static_shape, tensor
 from cuesta.passes.analysis.memory_order import MemoryOrder
 from cuesta.passes.infra.registry import Pass, register_pass
-from cuesta.passes.libraries.convolution_epilogue import on_tensor_cores
-from cuesta.passes.libraries.convolution_gradients import (
+from cuesta.passes.libraries.convolutions.convolution_epilogue import on_tensor_cores
+from cuesta.passes.libraries.convolutions.convolution_gradients import (
     are_gradients,
     given_gradients,
     gradient_arguments,
