@@ -93,9 +93,10 @@ def _is_followed(value: ir.Value) -> bool:
         x = pending.pop()
         readers = set(users(x))
         joining = {u for u in readers if u.name in POINTWISE and shape_of(u.results[0]) == shape_of(value)}
-        if any(reduction.row_of(user) is None for user in readers - joining):
-            if x == value:
-                return False
+        others = readers - joining
+        if others and x == value:
+            return False
+        if any(reduction.row_of(user) is None for user in others):
             is_stored = True  # and read from memory by all
             continue
         pending += [user.results[0] for user in joining if user.results[0] not in made]
