@@ -73,8 +73,11 @@ class Assignment:
 
     def strided_view(self, layout: Layout, spelling: str) -> Value:
         """A memref with this layout that states the strides of dims of size 1 as well."""
-        strides = None if [*layout.strides] == types.row_major(layout.sizes) else layout.strides
-        return self._view(layout, spelling, types.memref(layout.sizes, strides, spelling))
+        # MLIR derives no strides from sizes of 0.
+        is_row_major = 0 not in layout.sizes and [*layout.strides] == types.row_major(layout.sizes)
+        return self._view(
+            layout, spelling, types.memref(layout.sizes, None if is_row_major else layout.strides, spelling)
+        )
 
     def _view(self, layout: Layout, spelling: str, kind: ir.Type) -> Value:
         key = (layout, kind)
