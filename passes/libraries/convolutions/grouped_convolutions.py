@@ -20,7 +20,6 @@ from collections.abc import Sequence
 
 from cuesta._mlir import ir
 from cuesta.dialects.cuesta.contraction import Convolution, MatMul, convolution_arguments
-from cuesta.dialects.cuesta.shape import Slice
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.top_module import target_of
 from cuesta.dialects.types import byte_size, opmath, shape_of, spelling_of, static_shape, tensor
@@ -32,7 +31,7 @@ from cuesta.passes.libraries.convolutions.convolution_gradients import (
     given_gradients,
     gradient_arguments,
 )
-from cuesta.passes.libraries.convolutions.grouped_windows import Windows, read_part
+from cuesta.passes.libraries.convolutions.grouped_windows import Windows, read_result
 from cuesta.passes.libraries.products.tiles import plans
 from cuesta.passes.libraries.split_readers import split_readers
 
@@ -67,11 +66,9 @@ def _convolution(op: ir.Operation) -> None:
     found = Windows.of(x, weight, convolution_arguments(op))
     if found is None:
         return
-    read = read_part(op, found.dim)
-    (result,) = op.results if read is None else read.results
+    result, start = read_result(op, found.dim)
     count = static_shape(result)[found.dim]
-    start = 0 if read is None else Slice.starts.known(read)[found.dim]
-    rows = found.copied(x, found.padding - start * found.stride, (count - 1) * found.stride + found.places)
+    rows = found.rows(x, start, count)
     total = _convolved(rows, found.by_result(weight), count, found.places, found.stride)
     for b in bias:
         groups, *batch, n, _ = shape_of(total)

@@ -76,6 +76,10 @@ class Windows:
         rows = Window(rows, starts, ones, ones, 0.0, tensor(sizes, spelling_of(rows))).result
         return _B.reshape(rows, [*batch, length * inner])
 
+    def rows(self, images: ir.Value, start: int, count: int) -> ir.Value:
+        """The rows of images in which lie `count` windows, from the window `start` on."""
+        return self.copied(images, self.padding - start * self.stride, (count - 1) * self.stride + self.places)
+
     def images(self, total: ir.Value, kind: str) -> Merged:
         """[groups, N, ..., channels of a group, places] as images [N, C, ...] of the type `kind`."""
         rank = len(shape_of(total))
@@ -98,11 +102,14 @@ class Windows:
         return _B.reshape(flipped, [self.groups, inner, self.places * (outer // self.groups)])
 
 
-def read_part(op: ir.Operation, dim: int) -> ir.Operation | None:
-    """The slice along `dim` that alone reads a convolution; None where there is none."""
-    user = only_user(op.results[0])
+def read_result(op: ir.Operation, dim: int) -> tuple[ir.Value, int]:
+    """What is read of a convolution: a slice along `dim`, if it alone reads the result, and where it starts; or the
+    result, and 0."""
+    (whole,) = op.results
+    user = only_user(whole)
     if user is None or not Slice.matches(user) or Slice.steps.of(user)[dim] != 1:
-        return None
-    sizes, kept = static_shape(op.results[0]), static_shape(user.results[0])
+        return whole, 0
+    sizes, kept = static_shape(whole), static_shape(user.results[0])
     cut = [d for d, (n, m) in enumerate(zip(sizes, kept, strict=True)) if n != m]
-    return user if cut == [dim] and kept[dim] >= LEAST else None
+    is_part = cut == [dim] and kept[dim] >= LEAST
+    return (user.results[0], Slice.starts.known(user)[dim]) if is_part else (whole, 0)

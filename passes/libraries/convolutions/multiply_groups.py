@@ -20,13 +20,12 @@ from collections.abc import Sequence
 
 from cuesta._mlir import ir
 from cuesta.dialects.cuesta.contraction import Convolution, convolution_arguments
-from cuesta.dialects.cuesta.shape import Slice
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.top_module import target_of
 from cuesta.dialects.types import row_major, spelling_of, static_shape
 from cuesta.passes.infra.graph_rewrite import erase_dead, functions
 from cuesta.passes.infra.registry import Pass, register_pass
-from cuesta.passes.libraries.convolutions.grouped_windows import Windows, read_part
+from cuesta.passes.libraries.convolutions.grouped_windows import Windows, read_result
 
 _B = GraphBuilder()
 
@@ -57,13 +56,11 @@ def _multiply(op: ir.Operation) -> None:
     found = Windows.of(x, weight, convolution_arguments(op))
     if found is None:
         return
-    read = read_part(op, found.dim)
-    (result,) = op.results if read is None else read.results
+    result, start = read_result(op, found.dim)
     count = static_shape(result)[found.dim]
     if found.places * math.prod(static_shape(x)) // static_shape(x)[found.dim] * count > _MOST:
         return
-    start = 0 if read is None else Slice.starts.known(read)[found.dim]
-    rows = found.copied(x, found.padding - start * found.stride, (count - 1) * found.stride + found.places)
+    rows = found.rows(x, start, count)
     images = found.images(_products(found, rows, found.by_result(weight), count, bias), spelling_of(result))
     result.replace_all_uses_with(images.build())
 
