@@ -16,15 +16,23 @@ from cuesta.dialects.named_linalg import is_index
 from cuesta.dialects.upstream_fields import INDEX_DIM
 
 
+def gathered(generic: ir.Operation) -> list[ir.Value]:
+    """The tensors that a generic reads at computed positions, once for each read."""
+    return [op.operands[0] for op in _reads(generic)]
+
+
 def gathered_loops(generic: ir.Operation) -> list[tuple[ir.Value, list[list[int]]]]:
     """Each tensor that is read at computed positions, and for each of its dims the loops that the position depends
     on."""
     maps = operand_dims(generic)
     return [
         (op.operands[0], [_loops_behind(position, maps) for position in list(op.operands)[1:]])
-        for op in body_ops(generic)
-        if op.name == tensor.ExtractOp.OPERATION_NAME
+        for op in _reads(generic)
     ]
+
+
+def _reads(generic: ir.Operation) -> list[ir.Operation]:
+    return [op for op in body_ops(generic) if op.name == tensor.ExtractOp.OPERATION_NAME]
 
 
 def walked(loops: Sequence[Sequence[int]], order: Sequence[int]) -> list[int]:

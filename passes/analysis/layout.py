@@ -15,6 +15,10 @@ _ALIGNED, _LINE = 16, 128
 _LOADED = 16
 
 
+#: The dims of images [N, C, H, W] in memory order, where they are in channels_last, and the inverse permutation.
+CHANNELS_LAST, FROM_CHANNELS_LAST = [0, 2, 3, 1], [0, 3, 1, 2]
+
+
 @dataclass(frozen=True)
 class Layout:
     """A strided view of buffer `base` (a number that the host function gives it).

@@ -17,7 +17,7 @@ from cuesta.dialects.kernel_fields import WINDOWS
 from cuesta.dialects.named_linalg import is_generic
 from cuesta.dialects.product import TILE
 from cuesta.dialects.types import byte_size, shape_of, spelling_of
-from cuesta.passes.analysis.gathered_loops import gathered_loops, walked
+from cuesta.passes.analysis.gathered_loops import gathered, gathered_loops, walked
 from cuesta.passes.analysis.layout import dense_strides, memory_order, view_strides
 from cuesta.sizes import Number, estimate, hint
 
@@ -110,7 +110,7 @@ class MemoryOrder:
 
 def _read_by(op: ir.Operation) -> list[ir.Value]:
     """The tensors that an op reads, those in a generic's body too."""
-    return [*op.operands, *((x for x, _ in gathered_loops(op)) if is_generic(op) else ())]
+    return [*op.operands, *(gathered(op) if is_generic(op) else ())]
 
 
 def _said(value: ir.Value) -> Strides | None:

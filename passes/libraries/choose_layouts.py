@@ -32,6 +32,7 @@ from cuesta.dialects.graph_function import STRIDES, result_attributes
 from cuesta.dialects.host.packed_convolutions import PACKED_CONVOLUTIONS
 from cuesta.dialects.top_module import target_of
 from cuesta.dialects.types import shape_of
+from cuesta.passes.analysis.layout import CHANNELS_LAST
 from cuesta.passes.analysis.memory_order import MemoryOrder
 from cuesta.passes.infra.graph_rewrite import functions
 from cuesta.passes.infra.registry import Pass, register_pass
@@ -102,7 +103,7 @@ def _gradients(function: func.FuncOp) -> None:
         operands = _GRADIENTS.get(_overload(op))
         if operands is None or len(shape_of(op.operands[1])) != 4:
             continue
-        if memory.order(op.operands[1]) == [0, 2, 3, 1]:
+        if memory.order(op.operands[1]) == CHANNELS_LAST:
             _set_strides(op.operation, operands)
 
 

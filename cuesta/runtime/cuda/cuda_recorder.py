@@ -57,7 +57,7 @@ class CudaRecorder:
         return graph.replay, results
 
     def _capture(self, graph: Any, run: Callable[[], list[Tensor]]) -> list[Tensor]:
-        free_workspaces()  # a recording needs one in its pool, and the one outside was for the call before
+        free_workspaces()  # the recording allocates its own in the pool; that of the call before is idle
         # With "thread_local", other threads may allocate during the capture.
         graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
         try:
@@ -67,7 +67,7 @@ class CudaRecorder:
                 graph.capture_end()
             raise
         graph.capture_end()
-        free_workspaces()  # replays write to it, one after another, and the next recording may have the memory as well
+        free_workspaces()  # replays run one after another, so the next recording's may be the same memory
         return results
 
     def _recover(self) -> None:

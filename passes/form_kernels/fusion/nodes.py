@@ -19,6 +19,7 @@ from cuesta.dialects.named_linalg import is_fill, is_generic, is_index
 from cuesta.dialects.product import FACTOR, TILE, roles_of
 from cuesta.dialects.types import byte_count, shape_of, size_of, spelled
 from cuesta.dialects.upstream_fields import ITERATOR_TYPES, PARALLEL
+from cuesta.passes.analysis.gathered_loops import gathered
 from cuesta.sizes import Number, Size, hint
 
 Value: TypeAlias = ir.Value
@@ -218,12 +219,7 @@ def node_of(index: int, op: ir.Operation) -> Node:
     for value, dims in [(r.value, r.dims) for r in reads] + list(zip(op.results, writes, strict=True)):
         for size, d in zip(shape_of(value), dims, strict=True):
             sizes[d] = size
-    gathers, uses_index = [], False
     body = [inner.name for inner in body_ops(op)]
-    for inner in body_ops(op):
-        if inner.name == tensor.ExtractOp.OPERATION_NAME:
-            gathers.append(inner.operands[0])
-        uses_index = uses_index or is_index(inner)
     return Node(
         index,
         op,
@@ -231,9 +227,9 @@ def node_of(index: int, op: ir.Operation) -> Node:
         tuple(sizes),
         parallel,
         reads,
-        tuple(dict.fromkeys(gathers)),
+        tuple(dict.fromkeys(gathered(op))),
         writes,
-        uses_index,
+        any(map(is_index, body_ops(op))),
         widens=body == _WIDENING,
         product=roles_of(op) if TILE.is_on(op) else None,
         tile=TILE.find(op),

@@ -33,12 +33,17 @@ class SliceParts(Pass):
     """Rewrites slices of concatenations as slices of their parts."""
 
     def run(self, module: ir.Module) -> None:
-        moved = [module.operation]
-        # Slices move up until none can, and readers that are gone let others move.
-        while moved:
-            moved.clear()
-            rewrite_ops(module, {Slice.OPERATION_NAME: lambda op: _slice(op, moved)})
-            erase_dead(module)
+        # Slices move up until none can: one whose reader is gone may let others move.
+        while _move_slices(module):
+            pass
+
+
+def _move_slices(module: ir.Module) -> bool:
+    """Moves each slice as far up as it can now; whether any has moved."""
+    moved: list[ir.Operation] = []
+    rewrite_ops(module, {Slice.OPERATION_NAME: lambda op: _slice(op, moved)})
+    erase_dead(module)
+    return bool(moved)
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from cuesta.dialects.types import opmath, shape_of, spelling_of
 from cuesta.passes.analysis.memory_order import MemoryOrder
 from cuesta.passes.infra.graph_rewrite import erase_dead, functions, rewrite_ops
 from cuesta.passes.infra.registry import Pass, register_pass
-from cuesta.sizes import Number, Size
+from cuesta.sizes import Number, Size, estimate
 
 _B = GraphBuilder()
 #: Op → its row, for reductions whose partial results are joined by the same reduction.
@@ -62,18 +62,9 @@ def _plan(op: ir.Operation, memory: MemoryOrder) -> tuple[ir.Value, list[int], l
     others = [d for d in order if d in dims]
     kept = [d for d in order if d not in dims]
     is_between = bool(others and kept) and order[-1] not in dims
-    if not is_between or _count(sizes, rows) < _FEWEST or kept != sorted(kept):
+    if not is_between or estimate(sizes[d] for d in rows) < _FEWEST or kept != sorted(kept):
         return None
     return x, sorted(rows), [d for d in dims if d not in rows]
-
-
-def _count(sizes: Sequence[Number], dims: Sequence[int]) -> int:
-    count = 1
-    for d in dims:
-        size = sizes[d]
-        assert isinstance(size, int)
-        count *= size
-    return count
 
 
 def _below_views(x: ir.Value, dims: Sequence[int]) -> tuple[ir.Value, list[int]]:

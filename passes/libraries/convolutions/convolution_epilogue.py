@@ -15,6 +15,10 @@ from cuesta.dialects.cuesta.traced_strides import OPERAND_STRIDES, RESULT_STRIDE
 from cuesta.dialects.types import byte_count, shape_of
 from cuesta.passes.analysis.match import only_user
 
+#: The targets whose library is known to be slower than kernels of ours, and the interpreter, which tests the kernels.
+INTERPRETER = "tt"
+TARGETS = ("cuda", INTERPRETER)
+
 
 @dataclass(frozen=True)
 class Epilogue:

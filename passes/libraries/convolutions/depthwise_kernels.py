@@ -25,6 +25,7 @@ from cuesta.dialects.cuesta.traced_strides import RESULT_STRIDES
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.top_module import target_of
 from cuesta.dialects.types import opmath, shape_of, spelling_of
+from cuesta.passes.analysis.layout import CHANNELS_LAST, FROM_CHANNELS_LAST
 from cuesta.passes.infra.graph_rewrite import rewrite_ops
 from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.passes.libraries.convolutions.convolution_gradients import (
@@ -37,7 +38,6 @@ from cuesta.sizes import Number
 
 _B = GraphBuilder()
 
-_CHANNELS_LAST, _BACK = [0, 2, 3, 1], [0, 3, 1, 2]
 #: The most places of a window: the kernel's code has a multiplication for each, times the rows of a program.
 _MOST_PLACES = 81
 _FLOATS = frozenset({"f32", "bf16", "f16"})
@@ -117,6 +117,6 @@ def _depthwise(
     """The convolution in the type of its sums, with the sizes of `like`, [N, C, H, W]."""
     sizes, spelling = shape_of(like), opmath(spelling_of(x))
     by_place = _B.permute(_B.reshape(weight, [shape_of(weight)[0], *shape_of(weight)[2:]]), [1, 2, 0])
-    result = types.tensor([sizes[d] for d in _CHANNELS_LAST], spelling)
-    total = Depthwise(_B.permute(x, _CHANNELS_LAST), by_place, stride, padding, dilation, result).result
-    return _B.permute(total, _BACK)
+    result = types.tensor([sizes[d] for d in CHANNELS_LAST], spelling)
+    total = Depthwise(_B.permute(x, CHANNELS_LAST), by_place, stride, padding, dilation, result).result
+    return _B.permute(total, FROM_CHANNELS_LAST)

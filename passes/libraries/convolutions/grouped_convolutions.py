@@ -25,6 +25,7 @@ from cuesta.dialects.top_module import target_of
 from cuesta.dialects.types import byte_size, opmath, shape_of, spelling_of, static_shape, tensor
 from cuesta.passes.infra.graph_rewrite import erase_dead, functions, replace
 from cuesta.passes.infra.registry import Pass, register_pass
+from cuesta.passes.libraries.convolutions.convolution_epilogue import TARGETS
 from cuesta.passes.libraries.convolutions.convolution_gradients import (
     are_gradients,
     completed,
@@ -37,16 +38,13 @@ from cuesta.passes.libraries.split_readers import split_readers
 
 _B = GraphBuilder()
 
-#: The targets whose library is known to be slow, and the interpreter, on which the kernels are tested.
-_TARGETS = ("cuda", "tt")
-
 
 @register_pass("grouped-convolutions")
 class GroupedConvolutions(Pass):
     """Rewrites grouped convolutions with long windows as matrix products, on a GPU."""
 
     def run(self, module: ir.Module) -> None:
-        if target_of(module).kind in _TARGETS:
+        if target_of(module).kind in TARGETS:
             for function in functions(module):
                 ops = [view.operation for view in function.regions[0].blocks[0].operations]
                 # All are found before any is replaced: a call that is replaced is erased.

@@ -26,6 +26,7 @@ from cuesta.dialects.fields import float_attr
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.top_module import target_of
 from cuesta.dialects.types import shape_of, spelling_of, static_shape, tensor
+from cuesta.passes.analysis.layout import CHANNELS_LAST, FROM_CHANNELS_LAST
 from cuesta.passes.analysis.memory_order import MemoryOrder
 from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.passes.libraries.convolutions.convolution_epilogue import on_tensor_cores
@@ -41,7 +42,6 @@ from cuesta.sizes import Number
 
 _B = GraphBuilder()
 
-_CHANNELS_LAST, _BACK = [0, 2, 3, 1], [0, 3, 1, 2]
 #: Types whose products tensor cores compute under any of torch's settings.
 _NARROW = frozenset({"bf16", "f16"})
 #: Types in which a product on a CPU is no slower than a convolution.
@@ -104,7 +104,7 @@ def _is_product(op: ir.Operation, memory: MemoryOrder) -> bool:
     if any(n != 1 for n in window) or any(padding) or not _can_read_pixels(op, stride):
         return False
     # Images of one pixel are a row of channels each, in any layout.
-    return memory.order(x) == _CHANNELS_LAST or shape_of(x)[2:] == (1, 1)
+    return memory.order(x) == CHANNELS_LAST or shape_of(x)[2:] == (1, 1)
 
 
 def _can_read_pixels(op: ir.Operation, stride: Sequence[int]) -> bool:
@@ -120,7 +120,7 @@ def _product(op: ir.Operation) -> list[ir.Value]:
         x = _read_pixels(x, Convolution.stride.of(op))
     a, b = _patches(x, weight), _B.permute(_matrix(weight), [1, 0])
     n, o, h, w = shape_of(op.results[0])
-    return [_B.permute(_B.reshape(_multiply(a, b, bias), [n, h, w, o]), _BACK)]
+    return [_B.permute(_B.reshape(_multiply(a, b, bias), [n, h, w, o]), FROM_CHANNELS_LAST)]
 
 
 def _gradients(op: ir.Operation) -> list[ir.Value]:
@@ -151,7 +151,7 @@ def _read_pixels(images: ir.Value, stride: Sequence[int]) -> ir.Value:
 def _rows(images: ir.Value) -> ir.Value:
     """[N, C, H, W] as a matrix with one row per pixel."""
     n, c, h, w = shape_of(images)
-    return _B.reshape(_B.permute(images, _CHANNELS_LAST), [n * h * w, c])
+    return _B.reshape(_B.permute(images, CHANNELS_LAST), [n * h * w, c])
 
 
 def _patches(images: ir.Value, weight: ir.Value) -> ir.Value:
@@ -167,7 +167,7 @@ def _images(rows: ir.Value, images: ir.Value, weight: ir.Value) -> ir.Value:
     """The matrix of `_patches(images, weight)` as [N, C, H, W]."""
     n, c, height, width, h, w = _cut(images, weight)
     if h == w == 1:
-        return _B.permute(_B.reshape(rows, [n, height, width, c]), _BACK)
+        return _B.permute(_B.reshape(rows, [n, height, width, c]), FROM_CHANNELS_LAST)
     cut = _B.permute(_B.reshape(rows, [n, height, width, c, h, w]), _BY_IMAGE)
     return _B.reshape(cut, shape_of(images))
 

@@ -24,22 +24,18 @@ from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.product import Tile
 from cuesta.dialects.top_module import target_of
 from cuesta.dialects.types import byte_size, opmath, shape_of, spelling_of, static_shape, tensor
+from cuesta.passes.analysis.layout import CHANNELS_LAST, FROM_CHANNELS_LAST
 from cuesta.passes.analysis.match import only_user, without_ones
 from cuesta.passes.analysis.memory_order import MemoryOrder
 from cuesta.passes.graph.hoist_reshapes import POINTWISE
 from cuesta.passes.infra.graph_rewrite import users
 from cuesta.passes.infra.registry import Pass, register_pass
-from cuesta.passes.libraries.convolutions.convolution_epilogue import on_tensor_cores
+from cuesta.passes.libraries.convolutions.convolution_epilogue import INTERPRETER, TARGETS, on_tensor_cores
 from cuesta.passes.libraries.convolutions.convolution_gradients import replace_chosen
 from cuesta.passes.libraries.products.routes import NARROW_FLOATS
 from cuesta.passes.libraries.products.tiles import Plan, plan_with_epilogue
 
 _B = GraphBuilder()
-#: The dims of images [N, C, H, W] in memory in channels_last, and the inverse.
-_CHANNELS_LAST, _BACK = [0, 2, 3, 1], [0, 3, 1, 2]
-#: The targets whose library is known, and the interpreter, on which the kernels are tested.
-_INTERPRETER = "tt"
-TARGETS = ("cuda", _INTERPRETER)
 #: Rows begin at multiples of so many bytes: each access of a thread is as wide.
 ALIGNED = 16
 #: The most tensors that what follows may read, such as four rows of a norm and a residual. With 9, two norms and a
@@ -61,7 +57,7 @@ class PointwiseConvolutions(Pass):
 def is_narrow(op: ir.Operation, target: str) -> bool:
     """Whether an op is a convolution of images of narrow floats, in one group, for tensor cores, whose sizes are
     numbers, and which pointwise ops follow."""
-    if not Convolution.matches(op) or not (on_tensor_cores(op) or target == _INTERPRETER):
+    if not Convolution.matches(op) or not (on_tensor_cores(op) or target == INTERPRETER):
         return False
     x, weight, *_ = op.operands
     *_, transposed, _, groups = convolution_arguments(op)
@@ -81,12 +77,12 @@ def multiplied(op: ir.Operation, rows: ir.Value, tile: Tile) -> list[ir.Value]:
     MatMul.product.put(total.owner, str(tile))
     for b in bias:
         total = _B.pointwise("add", total, _B.convert(b, opmath(kind)))
-    return [_B.convert(_B.permute(total, _BACK), kind)]
+    return [_B.convert(_B.permute(total, FROM_CHANNELS_LAST), kind)]
 
 
 def _is_followed(value: ir.Value) -> bool:
-    """Whether pointwise ops alone read `value`, and what they make is in memory: not only kernels that reduce it read
-    it. And whether a program has registers for all that these ops read."""
+    """Whether an epilogue pays: pointwise ops alone read `value`, their results are stored, as not only reductions read
+    them, and a program has registers for all operands of these ops."""
     made, pending = set[ir.Value](), [value]
     is_stored = False
     while pending:
@@ -105,8 +101,8 @@ def _is_followed(value: ir.Value) -> bool:
 
 
 def _read_for(made: Collection[ir.Value], value: ir.Value) -> set[ir.Value]:
-    """The tensors but for `value` from which pointwise ops of its shape compute the values `made`. What somebody else
-    reads as well counts as a tensor."""
+    """The tensors but for `value` from which pointwise ops of its shape compute the values `made`. A value that
+    another op reads as well is taken to be in memory."""
     found, seen, pending = set[ir.Value](), {value}, list(made)
     while pending:
         x = pending.pop()
@@ -126,7 +122,7 @@ def _is_chosen(op: ir.Operation, memory: MemoryOrder) -> bool:
     x, weight, *_ = op.operands
     stride, padding, *_ = convolution_arguments(op)
     results, channels, *window = static_shape(weight)
-    if any(size != 1 for size in (*window, *stride)) or any(padding) or memory.order(x) != _CHANNELS_LAST:
+    if any(size != 1 for size in (*window, *stride)) or any(padding) or memory.order(x) != CHANNELS_LAST:
         return False
     is_aligned = not any(size * byte_size(spelling_of(x)) % ALIGNED for size in (channels, results))
     plan = _plan(op)
@@ -146,4 +142,4 @@ def _plan(op: ir.Operation) -> Plan | None:
 def _product(op: ir.Operation) -> list[ir.Value]:
     plan = _plan(op)
     assert plan is not None
-    return multiplied(op, _B.permute(op.operands[0], _CHANNELS_LAST), plan.tile)
+    return multiplied(op, _B.permute(op.operands[0], CHANNELS_LAST), plan.tile)

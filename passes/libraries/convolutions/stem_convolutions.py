@@ -24,8 +24,9 @@ from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.top_module import target_of
 from cuesta.dialects.types import byte_size, spelling_of, static_shape, tensor
 from cuesta.passes.infra.registry import Pass, register_pass
+from cuesta.passes.libraries.convolutions.convolution_epilogue import TARGETS
 from cuesta.passes.libraries.convolutions.convolution_gradients import replace_chosen
-from cuesta.passes.libraries.convolutions.pointwise_convolutions import ALIGNED, TARGETS, is_narrow, multiplied
+from cuesta.passes.libraries.convolutions.pointwise_convolutions import ALIGNED, is_narrow, multiplied
 from cuesta.passes.libraries.products.tiles import plans
 
 _B = GraphBuilder()

@@ -17,6 +17,7 @@ from cuesta._mlir import ir
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.top_module import target_of
 from cuesta.dialects.types import shape_of, spelling_of, static_shape
+from cuesta.passes.analysis.layout import CHANNELS_LAST
 from cuesta.passes.analysis.memory_order import MemoryOrder
 from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.passes.libraries.convolutions.convolution_gradients import (
@@ -30,7 +31,6 @@ from cuesta.sizes import estimate
 
 _B = GraphBuilder()
 
-_CHANNELS_LAST = [0, 2, 3, 1]
 #: The largest window for which oneDNN has a kernel.
 _LARGEST = 3
 #: The most elements of padded images per element of the weight; with more, oneDNN computes the gradient.
@@ -58,7 +58,7 @@ def _is_chosen(op: ir.Operation, memory: MemoryOrder) -> bool:
         return False
     depthwise = inner == 1 and groups == channels == shape_of(x)[1] and groups > 1
     plain = all(isinstance(n, int) for n in window) and all(n == 1 for n in dilation)
-    return depthwise and plain and max(window) > _LARGEST and memory.order(x) == _CHANNELS_LAST
+    return depthwise and plain and max(window) > _LARGEST and memory.order(x) == CHANNELS_LAST
 
 
 def _padded(images: ir.Value, padding: list[int]) -> int:
@@ -82,7 +82,7 @@ def _apart(op: ir.Operation) -> list[ir.Value]:
 def _weight_gradient(
     gradient: ir.Value, x: ir.Value, weight: ir.Value, stride: list[int], padding: list[int]
 ) -> ir.Value:
-    images, places = (_B.permute(v, _CHANNELS_LAST) for v in (x, gradient))
+    images, places = (_B.permute(v, CHANNELS_LAST) for v in (x, gradient))
     n, height, width, c = shape_of(places)
     _, _, h, w = static_shape(weight)
     for dim, amount in zip((1, 2), padding, strict=True):
