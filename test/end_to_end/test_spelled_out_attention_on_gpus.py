@@ -26,6 +26,19 @@ def with_a_cap(q: Tensor, k: Tensor, v: Tensor, bias: Tensor) -> Tensor:
     return scores.softmax(-1).to(q.dtype) @ v
 
 
+def of_merged_heads(q: Tensor, k: Tensor, v: Tensor, bias: Tensor) -> Tensor:
+    """As translation models spell it: batch and heads of strided tensors are one dim for `bmm`, and the mask between
+    has none for the heads."""
+
+    def merged(x: Tensor) -> Tensor:
+        return x.transpose(1, 2).contiguous().transpose(1, 2).reshape(-1, LENGTH, WIDTH)
+
+    scores = torch.bmm(merged(q) * WIDTH**-0.5, merged(k).transpose(1, 2)).view(BATCH, HEADS, LENGTH, LENGTH)
+    masked = torch.maximum(scores + bias[:BATCH, None], torch.full((), -10000.0, dtype=q.dtype))
+    weights = masked.view(-1, LENGTH, LENGTH).softmax(-1)
+    return torch.bmm(weights, merged(v)).view(BATCH, HEADS, LENGTH, WIDTH).transpose(1, 2).contiguous().transpose(1, 2)
+
+
 def inputs() -> tuple[Tensor, ...]:
     torch.manual_seed(0)
     q, k, v = (torch.randn(BATCH, HEADS, LENGTH, WIDTH).bfloat16() for _ in range(3))
@@ -35,7 +48,7 @@ def inputs() -> tuple[Tensor, ...]:
     return q, k, v, bias
 
 
-@pytest.mark.parametrize("attention", [with_a_bias, with_a_cap])
+@pytest.mark.parametrize("attention", [with_a_bias, with_a_cap, of_merged_heads])
 def test_one_kernel(attention: Attention) -> None:
     given = inputs()
     actual = torch.compile(attention, backend="cuesta", options={"target": "tt"}, dynamic=False)(*given)
@@ -48,7 +61,7 @@ def test_one_kernel(attention: Attention) -> None:
     assert not graph["aten_calls"]
 
 
-@pytest.mark.parametrize("attention", [with_a_bias, with_a_cap])
+@pytest.mark.parametrize("attention", [with_a_bias, with_a_cap, of_merged_heads])
 def test_gradients(attention: Attention) -> None:
     def gradients(run: Attention, dtype: torch.dtype) -> tuple[Tensor, ...]:
         q, k, v, bias = (x.to(dtype) for x in inputs())

@@ -22,6 +22,7 @@ from cuesta.dialects.cuesta.shape import Reshape
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.product import LEAST, Tile
 from cuesta.dialects.types import opmath, shape_of, spelling_of, tensor
+from cuesta.passes.analysis.match import unreshaped
 from cuesta.passes.graph.hoist_reshapes import POINTWISE, reshaped
 from cuesta.passes.graph.recognise_attention import product_of
 from cuesta.passes.infra.graph_rewrite import erase_dead, functions, named, replace, users
@@ -44,11 +45,10 @@ def multiply_by_softmax(module: ir.Module, kinds: Collection[str]) -> None:
 
 
 def _rewrite(softmax: ir.Operation, kinds: Collection[str]) -> None:
-    (scores,) = softmax.operands
-    if len(shape_of(scores)) < 2 or Softmax.dim.of(softmax) != len(shape_of(scores)) - 1:
+    if len(shape_of(softmax.operands[0])) < 2 or Softmax.dim.of(softmax) != len(shape_of(softmax.operands[0])) - 1:
         return
-    *batch, m, n = shape_of(scores)
-    second, first = product_of(softmax.results[0]), _product_of_scores(scores)
+    *batch, m, n = shape_of(_with_all_dims(softmax))
+    second, first = product_of(softmax.results[0]), _product_of_scores(softmax.operands[0])
     if first is None or second is None:
         return
     with ir.InsertionPoint(first):
@@ -64,8 +64,8 @@ def _rewrite(softmax: ir.Operation, kinds: Collection[str]) -> None:
     with ir.InsertionPoint(first), named("scores", first):
         tile = _tile(m, _KEYS, depths[0])
         put(first, multiplied(q, k, [*batch, m, depths[0]], [*batch, depths[0], n], tile))
-    (scores,) = softmax.operands  # the product's own result may have been replaced
-    logsumexps = [op for op in users(scores) if _is_of_rows(op) and second.is_before_in_block(op)]
+    scores = _with_all_dims(softmax)  # the product's own result may have been replaced
+    logsumexps = [op for op in users(softmax.operands[0]) if _is_of_rows(op) and second.is_before_in_block(op)]
     with ir.InsertionPoint(second), named("attention", second):
         kind = opmath(spelling_of(values))
         made = SoftmaxMatMul(
@@ -79,7 +79,16 @@ def _rewrite(softmax: ir.Operation, kinds: Collection[str]) -> None:
         put(second, made.result)
     for op in logsumexps:
         with ir.InsertionPoint(op):
-            replace(op, [_B.convert(made.logsumexp, spelling_of(op.results[0]))])
+            (result,) = op.results
+            replace(op, [_B.reshape(_B.convert(made.logsumexp, spelling_of(result)), shape_of(result))])
+
+
+def _with_all_dims(softmax: ir.Operation) -> ir.Value:
+    """The operand of a softmax before the dims in front of its rows were merged. A model merges batch and heads for a
+    product of matrices; a mask that all heads share, and factors whose heads are strided, have no such dim."""
+    (scores,) = softmax.operands
+    source = unreshaped(scores)
+    return source if shape_of(source)[-2:] == shape_of(scores)[-2:] else scores
 
 
 def _is_of_rows(op: ir.Operation) -> bool:

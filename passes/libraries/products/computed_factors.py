@@ -106,9 +106,19 @@ def put(op: ir.Operation, product: ir.Value) -> None:
 def multiplied(a: ir.Value, b: ir.Value, left: Sequence[Number], right: Sequence[Number], tile: Tile) -> ir.Value:
     """The product of two factors of these sizes, a kernel with its sums in the type that the right one is summed in."""
     kind = tensor([*left[:-1], right[-1]], opmath(spelling_of(b)))
-    product = MatMul(reshaped(a, left), reshaped(b, right), kind).result
+    product = MatMul(_matrices(a, left), _matrices(b, right), kind).result
     MatMul.product.put(product.owner, str(tile))
     return product
+
+
+def _matrices(x: ir.Value, sizes: Sequence[Number]) -> ir.Value:
+    """x with these sizes. Where it is transposed matrices, what they are transposed from gets more dims, or fewer: then
+    a reshape below, of heads that were merged, is not parted from the one that undoes it."""
+    view = maker(unreshaped(x), Permute)
+    if view is None or not _swaps_last(Permute.dims.of(view)) or not _keeps_matrices(x, view.operands[0], turned=True):
+        return reshaped(x, sizes)
+    *batch, m, n = sizes
+    return _B.permute(reshaped(view.operands[0], [*batch, n, m]), [*range(len(batch)), len(batch) + 1, len(batch)])
 
 
 @dataclass
