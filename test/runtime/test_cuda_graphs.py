@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,9 @@ import pytest
 import torch
 
 from cuesta.runtime.arguments import flat_view
-from cuesta.runtime.cuda.cuda_graphs import MOST_RECORDINGS, STRAY_CALLS, RecordedProgram
+from cuesta.runtime.cuda import cuda_graphs
+from cuesta.runtime.cuda.cuda_graphs import STRAY_CALLS, RecordedProgram
+from cuesta.runtime.cuda.recording import Range, Recording
 
 Tensor = torch.Tensor
 
@@ -23,6 +26,8 @@ class FakeRecorder:
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.returned: set[int] = set()
+        self.recordings: weakref.WeakSet[Recording] = weakref.WeakSet()
+        self.shared: list[Range] = []  # the memory that replays of later recordings may overwrite
         self.busy = False
         self.replays = 0
         self.error: Exception | None = None
@@ -47,6 +52,9 @@ class FakeRecorder:
                     target.copy_(value)
 
         return replay, results
+
+    def memory(self) -> list[Range]:
+        return self.shared
 
     def is_busy(self) -> bool:
         return self.busy
@@ -143,14 +151,108 @@ def test_what_autograd_has_saved_keeps_its_value(recorder: FakeRecorder) -> None
         torch.testing.assert_close(p.grad, x(n) * W)
 
 
-def test_a_parameter_that_moves_is_recorded_anew(recorder: FakeRecorder) -> None:
+def test_each_layer_that_calls_a_program_has_a_recording(recorder: FakeRecorder) -> None:
+    program = Counted()
+    run = RecordedProgram(program, describe(BASE), {1}, recorder, takes_all)
+    layers = [W + i for i in range(10)]
+    for step in range(5):
+        hidden, expected = x(step), x(step)
+        for weight in layers:
+            (hidden,), expected = run([hidden, weight]), expected * weight
+        torch.testing.assert_close(hidden, expected)
+        if step == 2:
+            # The first step runs as it is. The second makes a recording for each layer.
+            assert len(recorder.recordings) == len(layers)
+            program.runs = 0
+    assert program.runs == recorder.replays - 2 * len(layers) == 2 * len(layers), "a replay of the stand-in runs once"
+    assert len(recorder.recordings) == len(layers)
+    # Each layer but the first reads its input where the one before has written it.
+    assert sorted(len(recording.copied) for recording in recorder.recordings) == [0] * 9 + [1]
+
+
+def test_a_program_that_is_recorded_too_often_runs_as_it_is(
+    recorder: FakeRecorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cuda_graphs, "MOST_RECORDINGS", 3)
     heard: list[str] = []
     run = RecordedProgram(Counted(), describe(BASE), {1}, recorder, takes_all, heard.append)
-    weights = [W + i for i in range(MOST_RECORDINGS + 3)]
+    weights = [W + i for i in range(5)]
     for w in weights:
         torch.testing.assert_close(run([x(2), w]), [x(2) * w])
         torch.testing.assert_close(run([x(3), w]), [x(3) * w])
-    assert heard[-1] == f"not recorded: parameters moved {MOST_RECORDINGS} times"
+    assert heard[-1] == "not recorded: it was recorded 3 times"
+    gc.collect()
+    assert not recorder.recordings
+
+
+def test_parameters_that_move_in_every_call_are_not_recorded(
+    recorder: FakeRecorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cuda_graphs, "MOST_ADDRESSES", 4)
+    heard: list[str] = []
+    run = RecordedProgram(Counted(), describe(BASE), {1}, recorder, takes_all, heard.append)
+    kept = [W + i for i in range(6)]  # so that no address is used again
+    for w in kept:
+        torch.testing.assert_close(run([x(2), w]), [x(2) * w])
+    assert heard == ["not recorded: parameters moved 4 times"]
+
+
+def test_recordings_of_parameters_that_are_gone_are_dropped(recorder: FakeRecorder) -> None:
+    run = RecordedProgram(Counted(), describe(BASE), {1}, recorder, takes_all)
+    for n in range(3):
+        weight = torch.full((2**n * 1000,), 2.0)  # another size, so that it is elsewhere
+        given = torch.ones_like(weight)
+        for _ in range(3):
+            torch.testing.assert_close(run([given, weight]), [given * weight])
+        gc.collect()
+        assert len(recorder.recordings) == 1
+
+
+def test_a_program_called_twice_before_its_results_are_given_back_has_two_recordings(recorder: FakeRecorder) -> None:
+    program = Counted()
+    run = RecordedProgram(program, describe(BASE), {1}, recorder, takes_all)
+    p = torch.ones(3, requires_grad=True)
+    for step in range(1, 7):
+        p.grad = None
+        # Autograd saves both results until the backward pass.
+        loss = sum((run([x(step + k), W])[0] * p).sum() for k in range(2))
+        assert isinstance(loss, Tensor)
+        loss.backward()
+        torch.testing.assert_close(p.grad, x(2 * step + 1) * W)
+        del loss
+        gc.collect()
+    assert len(recorder.recordings) == 2
+    recorder.replays = program.runs = 0
+    (run([x(1), W])[0] * p).sum().backward()
+    assert recorder.replays == program.runs == 1
+
+
+def test_a_result_is_not_overwritten_by_a_recording_made_before(recorder: FakeRecorder) -> None:
+    """What a replay writes in between may be where a later recording has its results."""
+    later: list[Tensor] = []
+
+    def writes_in_between(tensors: list[Tensor]) -> list[Tensor]:
+        for memory in later:
+            memory.fill_(-1)
+        return [tensors[0] * tensors[1]]
+
+    first = RecordedProgram(writes_in_between, describe(BASE), {1}, recorder, takes_all)
+    second = RecordedProgram(Counted(), describe(BASE), {1}, recorder, takes_all)
+    recorder.shared = [(0, 2**63)]
+    first([x(1), W])
+    first([x(1), W])
+    recorder.shared = []
+    second([x(1), W])
+    (held,) = second([x(2), W])
+    later.append(_by_address(held.detach()))
+    torch.testing.assert_close(first([x(3), W]), [x(3) * W])
+    torch.testing.assert_close(held, x(2) * W)
+    # What cannot be moved is not overwritten either: the first one is recorded anew.
+    view = second([x(4), W])[0][1:]
+    held = later.pop()
+    torch.testing.assert_close(first([x(5), W]), [x(5) * W])
+    torch.testing.assert_close(view, (x(4) * W)[1:])
+    assert not any(recording.overlaid for recording in recorder.recordings)
 
 
 def test_a_parameter_is_read_where_it_is(recorder: FakeRecorder) -> None:

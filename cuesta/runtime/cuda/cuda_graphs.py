@@ -4,10 +4,13 @@
     results = run([weight, bias, x])      # first call: not recorded; second: recorded; later calls: replayed
 
 A recording is bound to addresses. Arguments that keep their addresses (parameters, buffers, and results of other
-recordings) are read in place. All other arguments are copied into memory of the recording. A replay writes its results
-to the same memory as the replay before. If somebody still holds such a result, its values are moved to other memory
-before the replay. If somebody holds a view of the result, or autograd has saved it, the call runs the program without
-the recording. So no result ever changes under its owner.
+recordings) are read in place. All other arguments are copied into memory of the recording. So a program that a model
+calls for several layers, each with its own parameters, has a recording for each of them.
+
+A replay writes its results to the same memory as the replay before. If somebody still holds such a result, its values
+are moved to other memory before the replay. If somebody holds a view of the result, the call runs the program without
+the recording. Where most results are held, but given back later, as autograd does after the backward pass, another
+recording for the same addresses is made. So no result ever changes under its owner.
 
 All recordings of a device share one memory pool, and results keep their memory for good. So replays run one after
 another, whatever streams they are called on.
@@ -17,29 +20,30 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection
 from typing import Protocol
 
 import torch
+from torch.multiprocessing.reductions import StorageWeakRef
 
-from cuesta.runtime.arguments import aligned_copy, argument_result, flat_view
+from cuesta.runtime.arguments import aligned_copy, argument_result
+from cuesta.runtime.cuda.recording import Block, Range, Recording, can_move
 from cuesta.runtime.schema import program as schema
-from cuesta.torch_private.tensors import copy_each, reinterpret_tensor, storage_key, storage_uses
 
 Tensor = torch.Tensor
 Program = Callable[[list[Tensor]], list[Tensor]]
 
-#: A program is recorded at most this often, each time for other addresses of its static arguments. Then it runs
-#: unrecorded.
-MOST_RECORDINGS = 8
+#: A program is recorded at most this often. Then it runs unrecorded.
+MOST_RECORDINGS = 128
 #: Consecutive calls that run unrecorded because an argument is not where another recording returns it. Later such
 #: arguments are copied.
 STRAY_CALLS = 2
+#: Recordings for the same addresses. Each has memory of its own for its results.
+MOST_VERSIONS = 16
+#: Sets of addresses that are remembered for a second call with them, after which a program runs unrecorded.
+MOST_ADDRESSES = 1024
 
-_view: Callable[..., Tensor] = reinterpret_tensor
 _data_ptr: Callable[[Tensor], int] = Tensor.data_ptr
-_uses: Callable[[int], int] = storage_uses
 
 
 class Recorder(Protocol):
@@ -48,83 +52,21 @@ class Recorder(Protocol):
     lock: threading.RLock
     #: the addresses of all results of recordings
     returned: set[int]
+    #: all recordings that there are
+    recordings: weakref.WeakSet[Recording]
 
     def record(self, run: Callable[[], list[Tensor]]) -> tuple[Callable[[], None], list[Tensor]]:
         """Records the work that `run` queues, without running it. Returns a function that replays it, and the results
         of `run`."""
+
+    def memory(self) -> list[Range]:
+        """The memory that recordings share, as it is now."""
 
     def is_busy(self) -> bool:
         """Whether somebody else is recording the current stream."""
 
     def follow(self) -> None:
         """Makes the current stream wait for earlier replays on other streams."""
-
-
-@dataclass(frozen=True)
-class _Result:
-    """Memory that a recording writes a result into. `owner` is the tensor that keeps this memory alive."""
-
-    owner: Tensor
-    sizes: tuple[int, ...]
-    strides: tuple[int, ...]
-    storage: int
-
-
-@dataclass
-class _Recording:
-    """A program recorded for one set of addresses."""
-
-    replay: Callable[[], None]
-    fixed: list[int]  # arguments that are read in place
-    addresses: list[int]  # the addresses of the arguments `fixed`
-    copied: dict[int, Tensor]  # argument → the recording's own copy of it
-    made: list[_Result]  # the memory of the results, each tensor once
-    places: list[int]  # result → index in `made`; -1: the result lies in an argument
-    own_uses: dict[int, int]  # storage of a result → its use count while only `made` holds it
-    targets: list[Tensor]  # the tensors `copied`; flat views if elements leave gaps or overlap
-    flat: frozenset[int]  # the arguments whose targets are flat views
-    handed: list[weakref.ref[Tensor]] = field(default_factory=list)  # the last replay's results, in order of `made`
-
-    def copy_in(self, tensors: Sequence[Tensor]) -> None:
-        """Copies the arguments `copied` into the recording's memory."""
-        if self.targets:
-            sources = [flat_view(tensors[i]) if i in self.flat else tensors[i] for i in self.copied]
-            with torch.no_grad():
-                if len(sources) == 1:
-                    self.targets[0].copy_(sources[0])
-                else:
-                    copy_each(self.targets, sources)
-
-    def misplaced(self, tensors: Sequence[Tensor]) -> list[int]:
-        """The fixed arguments whose addresses differ from the recorded ones."""
-        found = list(map(_data_ptr, map(tensors.__getitem__, self.fixed)))
-        if found == self.addresses:
-            return []
-        return [i for i, a, b in zip(self.fixed, found, self.addresses, strict=True) if a != b]
-
-    def make_room(self) -> bool:
-        """Moves results that somebody still holds to other memory. False if one of them cannot be moved."""
-        held = {storage for storage, own in self.own_uses.items() if _uses(storage) != own}
-        if not held:
-            return True
-        moving = {}
-        for result, ref in zip(self.made, self.handed, strict=False):  # none before the first replay
-            tensor = ref() if result.storage in held else None
-            if tensor is not None:
-                moving[result.storage] = tensor
-        # A use by anything but the tensor handed out, or a second use, may be a view or a tensor that autograd saved.
-        if len(moving) < len(held) or any(_uses(storage) != self.own_uses[storage] + 1 for storage in held):
-            return False
-        with torch.no_grad():
-            for tensor in moving.values():
-                tensor.data = aligned_copy(tensor)
-        return True
-
-    def hand_out(self) -> list[Tensor]:
-        """New tensors over the memory that a replay has written."""
-        tensors = [_view(r.owner, r.sizes, r.strides, 0) for r in self.made]
-        self.handed = list(map(weakref.ref, tensors))
-        return tensors
 
 
 class RecordedProgram:
@@ -141,11 +83,13 @@ class RecordedProgram:
     ) -> None:
         """`static` are the arguments that keep their addresses. `fits` says whether arguments pass the program's check
         without copies. `tell` is called with the outcome of the recording, as text."""
-        self._program, self._metadata, self._static, self._fits = program, metadata, frozenset(static), fits
+        self._program, self._metadata, self._fits = program, metadata, fits
+        self._static = dict.fromkeys(sorted(static))
         self._recorder, self._tell = recorder, tell
-        self._recording: _Recording | None = None
+        # The addresses of the static arguments → the recordings for them. None are made until the second call, because
+        # libraries choose and load code in the first one.
+        self._recordings: dict[tuple[int, ...], list[Recording]] = {}
         self._recorded = 0
-        self._is_warm = False
         self._strays = 0
         self._without = 0
         self._wandering: set[int] = set()  # arguments that a recording returned once, but not in every call
@@ -156,53 +100,97 @@ class RecordedProgram:
         if self._reason is not None or self._recorder.is_busy() or not self._fits(tensors):
             return self._program(tensors)
         with self._recorder.lock:
-            if not self._is_warm:
-                # The first call is not recorded, because libraries choose and load code in it.
-                self._is_warm = True
-                return self._program(tensors)
             recording = self._recording_for(tensors)
-            if recording is not None and recording.make_room():
-                return self._replay(recording, tensors)
-            if self._reason is None:
-                self._without += 1
-                ran = "1 call" if self._without == 1 else f"{self._without} calls"
-                self._tell(f"recorded; {ran} ran without the recording, because earlier results were still in use")
-        return self._program(tensors)
+            return self._program(tensors) if recording is None else self._replay(recording, tensors)
 
-    def _recording_for(self, tensors: list[Tensor]) -> _Recording | None:
-        """The recording for these arguments, made if there is none. None if the call runs without a recording."""
-        if self._recording is not None:
-            misplaced = self._recording.misplaced(tensors)
-            if not misplaced:
-                self._strays = 0
-                return self._recording
-            if not self._static.intersection(misplaced):
-                # These arguments come from a call that ran without its recording. If that repeats, they are copied.
-                self._strays += 1
-                if self._strays <= STRAY_CALLS:
-                    return None
-                self._wandering.update(misplaced)
-        if self._recorded == MOST_RECORDINGS:
-            self._give_up(f"parameters moved {MOST_RECORDINGS} times")
+    def _recording_for(self, tensors: list[Tensor]) -> Recording | None:
+        """A recording for these arguments that may write its results, made if there is none. None if the call runs
+        without a recording."""
+        known = self._known(tensors)
+        if known is None:
             return None
+        fitting = [recording for recording in known if not recording.misplaced(tensors)]
+        current = [recording for recording in fitting if not self._copies_results(recording, tensors)]
+        free = next((recording for recording in current if recording.is_free()), None)
+        if free is None and not self._wants_another(current):
+            free = next((r for r in current if r.make_room() and not r.misplaced(tensors)), None)
+        if free is not None:
+            self._strays = 0
+            return free
+        if self._runs_unrecorded(known, fitting, current, tensors):
+            return None
+        # Recordings stay whose own results are held. The others were made before another one's that they overwrite, or
+        # copy what is now returned by one.
+        known[:] = [r for r in known if r not in fitting or (r in current and any(b.is_held() for b in r.blocks))]
+        return self._made(known, tensors)
+
+    def _wants_another(self, current: list[Recording]) -> bool:
+        """Whether another recording for the same addresses costs less than to move results, all of which are held."""
+        return 0 < len(current) < MOST_VERSIONS and all(r.gives_back() and r.is_mostly_held() for r in current)
+
+    def _known(self, tensors: list[Tensor]) -> list[Recording] | None:
+        """The recordings for the addresses of the static arguments. None if these addresses are new."""
+        key = tuple(map(_data_ptr, map(tensors.__getitem__, self._static)))
+        known = self._recordings.get(key)
+        if known is None:
+            self._recordings[key] = []
+            if len(self._recordings) > MOST_ADDRESSES:
+                self._give_up(f"parameters moved {MOST_ADDRESSES} times")
+        return known
+
+    def _copies_results(self, recording: Recording, tensors: list[Tensor]) -> bool:
+        """Whether a recording copies an argument that lies where another recording returns it."""
+        places = {i: tensors[i].data_ptr() for i in recording.copied if i not in self._wandering}
+        return any(p in self._recorder.returned and p not in recording.returned for p in places.values())
+
+    def _runs_unrecorded(
+        self, known: list[Recording], fitting: list[Recording], current: list[Recording], tensors: list[Tensor]
+    ) -> bool:
+        """Whether a call for which no recording is free runs without one: because its results may stay in use, or its
+        arguments come from a call that ran unrecorded."""
+        if current and not all(can_move(recording.blocks) or recording.gives_back() for recording in current):
+            self._without += 1
+            ran = "1 call" if self._without == 1 else f"{self._without} calls"
+            self._tell(f"recorded; {ran} ran without the recording, because earlier results were still in use")
+            return True
+        if fitting or not known:
+            return False
+        strays = [i for i in known[-1].misplaced(tensors) if tensors[i].data_ptr() not in self._recorder.returned]
+        if not strays:
+            return False
+        self._strays += 1
+        if self._strays > STRAY_CALLS:
+            self._wandering.update(strays)
+        return self._strays <= STRAY_CALLS
+
+    def _made(self, known: list[Recording], tensors: list[Tensor]) -> Recording | None:
+        """A new recording for these arguments. None if it cannot be made."""
+        if self._recorded == MOST_RECORDINGS:
+            self._give_up(f"it was recorded {MOST_RECORDINGS} times")
+            return None
+        for recordings in self._recordings.values():
+            recordings[:] = [r for r in recordings if not (r.is_dead() or self._wandering.intersection(r.fixed))]
         try:
-            self._recording = self._record(tensors)
+            recording = self._record(tensors)
         except Exception as error:  # also if out of memory: the call may fit without copies of its arguments
             self._give_up(str(error).strip().partition("\n")[0] or type(error).__name__)
             return None
+        known.append(recording)
         self._recorded += 1
         self._tell("recorded")
-        return self._recording
+        return recording
 
     def _give_up(self, reason: str) -> None:
-        self._reason, self._recording = reason, None
+        self._reason = reason
+        self._recordings.clear()
         self._tell(f"not recorded: {reason}")
 
-    def _record(self, tensors: list[Tensor]) -> _Recording:
+    def _record(self, tensors: list[Tensor]) -> Recording:
         fixed, copied = [], {}
         for i, tensor in enumerate(tensors):
-            returned = tensor.data_ptr() in self._recorder.returned and i not in self._wandering
-            if i in self._static or returned:
+            if i in self._static:
+                continue
+            if tensor.data_ptr() in self._recorder.returned and i not in self._wandering:
                 fixed.append(i)
             elif tensor.numel():
                 copied[i] = aligned_copy(tensor)
@@ -213,31 +201,22 @@ class RecordedProgram:
         numbers = {key: i for i, key in enumerate(owners)}
         places = [numbers.get(id(r), -1) for r in results]
         del results
-        storages = [storage_key(owner) for owner in owners.values()]
-        made = [
-            _Result(owner, tuple(owner.shape), owner.stride(), storage)
-            for owner, storage in zip(owners.values(), storages, strict=True)
-        ]
-        addresses = [tensors[i].data_ptr() for i in fixed]
-        flat = frozenset(i for i, tensor in copied.items() if not _is_dense(tensor))
-        targets = [flat_view(tensor) if i in flat else tensor for i, tensor in copied.items()]
-        recording = _Recording(
+        made = list(owners.values())
+        recording = Recording(
             replay,
             fixed,
-            addresses,
+            [tensors[i].data_ptr() for i in fixed],
+            [StorageWeakRef(tensors[i].untyped_storage()) for i in self._static],
             copied,
             made,
+            Block.all_of(made),
             places,
-            {storage: _uses(storage) for storage in storages},
-            targets,
-            flat,
+            self._recorder.memory(),
         )
-        returned_here = {result.owner.data_ptr() for result in made if result.owner.numel()}
-        self._recorder.returned |= returned_here
-        weakref.finalize(recording, self._recorder.returned.difference_update, returned_here)
+        enter(recording, self._recorder)
         return recording
 
-    def _replay(self, recording: _Recording, tensors: list[Tensor]) -> list[Tensor]:
+    def _replay(self, recording: Recording, tensors: list[Tensor]) -> list[Tensor]:
         self._recorder.follow()
         recording.copy_in(tensors)
         recording.replay()
@@ -251,11 +230,21 @@ class RecordedProgram:
         ]
 
 
-def _is_dense(tensor: Tensor) -> bool:
-    """Whether the tensor's elements leave no gaps and do not overlap."""
-    filled = 1
-    for stride, size in sorted((s, n) for n, s in zip(tensor.shape, tensor.stride(), strict=True) if n != 1):
-        if stride != filled:
-            return False
-        filled *= size
-    return True
+def enter(recording: Recording, recorder: Recorder) -> None:
+    """Makes a new recording known to the earlier ones, whose replays may overwrite its results, and to later ones,
+    which may read them where they are."""
+    for earlier in recorder.recordings:
+        earlier.overlaid = [block for block in earlier.overlaid if not block.is_gone or block.is_held()]
+        earlier.overlaid += [block for block in recording.blocks if block.lies_in(earlier.scratch)]
+    recorder.returned |= recording.returned
+    recorder.recordings.add(recording)
+    weakref.finalize(recording, _leave, recorder, recording.blocks, recording.returned)
+
+
+def _leave(recorder: Recorder, blocks: list[Block], returned: set[int]) -> None:
+    """Frees what a recording that is gone has returned, but for results that somebody still holds."""
+    recorder.returned.difference_update(returned)
+    for block in blocks:
+        block.is_gone = True
+    for earlier in [*recorder.recordings]:
+        earlier.overlaid = [block for block in earlier.overlaid if not block.is_gone or block.is_held()]

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from cuesta.runtime.cuda.recording import Range, Recording
 from cuesta.torch_private.devices import end_pool, free_workspaces, raw_cuda_stream
 
 Tensor = torch.Tensor
@@ -23,6 +24,7 @@ class CudaRecorder:
     def __init__(self, device: torch.device) -> None:
         self.lock = threading.RLock()
         self.returned: set[int] = set()
+        self.recordings: weakref.WeakSet[Recording] = weakref.WeakSet()
         self._device = device
         self._pool: Any = None
         self._graphs: weakref.WeakSet[Any] = weakref.WeakSet()  # the graphs that use `_pool`
@@ -85,6 +87,11 @@ class CudaRecorder:
             torch.zeros(1, device=self._device)
         finally:
             graph.capture_end()
+
+    def memory(self) -> list[Range]:
+        """The memory that recordings share, as it is now."""
+        segments = [s for s in torch.cuda.memory_snapshot() if tuple(s["segment_pool_id"]) == tuple(self._pool)]
+        return sorted((s["address"], s["address"] + s["total_size"]) for s in segments)
 
     def is_busy(self) -> bool:
         """Whether somebody else is recording the current stream."""

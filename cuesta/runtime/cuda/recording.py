@@ -1,0 +1,167 @@
+"""One recording of a program: the addresses that it is bound to, and the memory that a replay writes.
+
+A replay writes two kinds of memory: its results, and what it needs in between. What it needs in between is shared with
+all other recordings of the device, so it may be where a recording made later has its results. Before a replay, results
+of either kind that somebody still holds are moved to other memory.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch.multiprocessing.reductions import StorageWeakRef
+
+from cuesta.runtime.arguments import aligned_copy, flat_view
+from cuesta.torch_private.tensors import copy_each, reinterpret_tensor, storage_key, storage_uses
+
+Tensor = torch.Tensor
+#: Addresses of the first byte and of the byte behind the last one.
+Range = tuple[int, int]
+
+_view: Callable[..., Tensor] = reinterpret_tensor
+_data_ptr: Callable[[Tensor], int] = Tensor.data_ptr
+_uses: Callable[[int], int] = storage_uses
+
+
+@dataclass(eq=False)
+class Block:
+    """A storage that a recording writes results into. `owners` keep its memory alive."""
+
+    key: int
+    owners: list[Tensor]
+    own_uses: int  # its use count while only `owners` hold it
+    handed: list[weakref.ref[Tensor]] = field(default_factory=list)  # the last replay's results
+    is_gone: bool = False  # whether the recording is
+
+    @staticmethod
+    def all_of(owners: Iterable[Tensor]) -> list[Block]:
+        """The blocks of tensors, each storage once. Nobody else may hold the tensors."""
+        by_key: dict[int, list[Tensor]] = {}
+        for owner in owners:
+            by_key.setdefault(storage_key(owner), []).append(owner)
+        return [Block(key, tensors, _uses(key)) for key, tensors in by_key.items()]
+
+    def is_held(self) -> bool:
+        """Whether anybody but the recording holds the memory."""
+        return _uses(self.key) != self.own_uses
+
+    def holder(self) -> Tensor | None:
+        """The one tensor that holds the memory. None if there are others: views, or tensors that autograd saved."""
+        alive = [tensor for ref in self.handed if (tensor := ref()) is not None]
+        return alive[0] if len(alive) == 1 and _uses(self.key) == self.own_uses + 1 else None
+
+    def lies_in(self, ranges: Iterable[Range]) -> bool:
+        """Whether the memory begins in one of the ranges."""
+        begin = self.owners[0].untyped_storage().data_ptr()
+        return any(start <= begin < end for start, end in ranges)
+
+
+def can_move(blocks: Iterable[Block]) -> bool:
+    """Whether one tensor at most holds each block, so that its values can be moved."""
+    return all(not block.is_held() or block.holder() is not None for block in blocks)
+
+
+def move(blocks: Iterable[Block]) -> None:
+    """Moves the values of blocks that are held to other memory."""
+    with torch.no_grad():
+        for block in blocks:
+            if block.is_held() and (tensor := block.holder()) is not None:
+                tensor.data = aligned_copy(tensor)
+
+
+@dataclass(eq=False)
+class Recording:
+    """A program recorded for one set of addresses."""
+
+    replay: Callable[[], None]
+    fixed: list[int]  # arguments, beside the static ones, that are read in place
+    addresses: list[int]  # the addresses of the arguments `fixed`
+    storages: list[StorageWeakRef]  # of the static arguments
+    copied: dict[int, Tensor]  # argument → the recording's own copy of it
+    made: list[Tensor]  # the memory of the results, each tensor once
+    blocks: list[Block]  # the storages of `made`
+    places: list[int]  # result → index in `made`; -1: the result lies in an argument
+    scratch: list[Range]  # memory that a replay may write in between
+    targets: list[Tensor] = field(init=False)  # the tensors `copied`; flat views if elements leave gaps or overlap
+    flat: frozenset[int] = field(init=False)  # the arguments whose targets are flat views
+    returned: set[int] = field(init=False)  # the addresses of the results
+    overlaid: list[Block] = field(default_factory=list)  # results of later recordings that lie in `scratch`
+    _alive: list[weakref.ref[Tensor]] = field(default_factory=list)  # results of one replay that the next one found
+    _was_given_back: bool = False
+
+    def __post_init__(self) -> None:
+        self.flat = frozenset(i for i, tensor in self.copied.items() if not _is_dense(tensor))
+        self.targets = [flat_view(tensor) if i in self.flat else tensor for i, tensor in self.copied.items()]
+        self.returned = {owner.data_ptr() for owner in self.made if owner.numel()}
+        block_of = {id(owner): block for block in self.blocks for owner in block.owners}
+        self._given = [(block_of[id(x)], x, tuple(x.shape), x.stride()) for x in self.made]
+
+    def copy_in(self, tensors: Sequence[Tensor]) -> None:
+        """Copies the arguments `copied` into the recording's memory."""
+        if self.targets:
+            sources = [flat_view(tensors[i]) if i in self.flat else tensors[i] for i in self.copied]
+            with torch.no_grad():
+                if len(sources) == 1:
+                    self.targets[0].copy_(sources[0])
+                else:
+                    copy_each(self.targets, sources)
+
+    def misplaced(self, tensors: Sequence[Tensor]) -> list[int]:
+        """The fixed arguments whose addresses differ from the recorded ones."""
+        found = list(map(_data_ptr, map(tensors.__getitem__, self.fixed)))
+        if found == self.addresses:
+            return []
+        return [i for i, a, b in zip(self.fixed, found, self.addresses, strict=True) if a != b]
+
+    def is_dead(self) -> bool:
+        """Whether the memory of a static argument was freed, so that no call can fit but by chance."""
+        return any(storage.expired() for storage in self.storages)
+
+    def is_free(self) -> bool:
+        """Whether nobody holds what a replay writes."""
+        return not any(block.is_held() for block in self.blocks) and not any(b.is_held() for b in self.overlaid)
+
+    def gives_back(self) -> bool:
+        """Whether the results of some replay were freed later, so that another recording would be free in time."""
+        return self._was_given_back or (bool(self._alive) and not any(ref() is not None for ref in self._alive))
+
+    def is_mostly_held(self) -> bool:
+        """Whether somebody holds at least half of the bytes of the results."""
+        sizes = {block: block.owners[0].untyped_storage().nbytes() for block in self.blocks}
+        return 2 * sum(sizes[block] for block in self.blocks if block.is_held()) >= sum(sizes.values())
+
+    def make_room(self) -> bool:
+        """Moves results that somebody still holds to other memory. False if one of them cannot be moved."""
+        blocks = [*self.blocks, *self.overlaid]
+        if not can_move(blocks):
+            return False
+        move(blocks)
+        return True
+
+    def hand_out(self) -> list[Tensor]:
+        """New tensors over the memory that a replay has written."""
+        before = [ref for block in self.blocks for ref in block.handed]
+        alive = [ref for ref in before if ref() is not None]
+        self._was_given_back = self.gives_back() or (bool(before) and not alive)
+        self._alive = alive
+        for block in self.blocks:
+            block.handed = []
+        tensors = []
+        for block, owner, sizes, strides in self._given:
+            tensor = _view(owner, sizes, strides, 0)
+            block.handed.append(weakref.ref(tensor))
+            tensors.append(tensor)
+        return tensors
+
+
+def _is_dense(tensor: Tensor) -> bool:
+    """Whether the tensor's elements leave no gaps and do not overlap."""
+    filled = 1
+    for stride, size in sorted((s, n) for n, s in zip(tensor.shape, tensor.stride(), strict=True) if n != 1):
+        if stride != filled:
+            return False
+        filled *= size
+    return True
