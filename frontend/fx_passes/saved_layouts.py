@@ -1,4 +1,4 @@
-"""Saves images for the backward graph in channels_last, where the convolutions of both graphs compute in that layout.
+"""Saves images and weights for the backward graph in channels_last, where the convolutions of both graphs compute so.
 
     forward                               backward
     %1 = convolution(%0, %w)              convolution_backward(…, %0, %w)
@@ -43,8 +43,8 @@ _NO_VIEW = (RuntimeError, ValueError)
 
 
 def save_channels_last(step: TrainingStep) -> None:
-    """Makes the forward graph save images in channels_last if the library that computes their convolutions is faster in
-    that layout."""
+    """Makes the forward graph save images, and weights that it has computed, in channels_last if the library that
+    computes their convolutions is faster in that layout."""
     forward, backward, outputs = step.forward, step.backward, step.outputs
     nodes = [*forward.graph.nodes, *backward.graph.nodes]
     if any(packet_of(n) in _BY_STRIDES for n in nodes):
@@ -52,14 +52,14 @@ def save_channels_last(step: TrainingStep) -> None:
     chosen = _in_channels_last(forward)
     if not chosen:
         return
-    row_major = _row_major(forward, chosen)
+    weights, row_major = _weights(forward), _row_major(forward, chosen)
     results, arguments = step.results, step.arguments
     returned = {memory_root(v) for v in results[:outputs] if isinstance(v, Node)}
     for position, value in enumerate(results[outputs:], outputs):
         if not isinstance(value, Node) or memory_root(value) in returned or value.name not in arguments:
             continue
         image, *views = _from_image(value)
-        if image in chosen and not image.meta["val"].is_contiguous(memory_format=torch.channels_last):
+        if image in (chosen | weights) and not image.meta["val"].is_contiguous(memory_format=torch.channels_last):
             copy = _copied(forward, image, views)
         elif value in row_major and not value.meta["val"].is_contiguous():
             copy = _cloned(value, torch.contiguous_format)
@@ -162,6 +162,13 @@ def _in_channels_last(forward: GraphModule) -> set[Node]:
         elif any(n in found for n in node.all_input_nodes) and _passes_images_on(node):
             found.add(node)
     return {node for node in found if _is_image(node)}
+
+
+def _weights(forward: GraphModule) -> set[Node]:
+    """The weights, computed by the graph, of convolutions in channels_last. Their gradients take them in that layout."""
+    convolutions = [n for n in forward.graph.nodes if packet_of(n) is aten.convolution and _in_that_layout(n)]
+    weights = [weight for n in convolutions if isinstance(weight := n.args[1], Node)]
+    return {weight for weight in weights if weight.op != "placeholder"}
 
 
 def _passes_images_on(node: Node) -> bool:

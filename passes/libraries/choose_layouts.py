@@ -109,8 +109,11 @@ def _gradients(function: func.FuncOp) -> None:
 
 def _for_cudnn(function: func.FuncOp, convolutions: list[ir.Operation]) -> list[ir.Operation]:
     chosen = [op for op in convolutions if on_tensor_cores(op) and not _slow_in_channels_last(op)]
+    weights = [op.operands[1] for op in convolutions]
     row_major = sum(
-        len(shape_of(value)) == 4 and not (strides and _is_channels_last(shape_of(value), strides))
+        len(shape_of(value)) == 4
+        and value not in weights
+        and not (strides and _is_channels_last(shape_of(value), strides))
         for value, strides in _returned(function)
     )
     return chosen if row_major <= _RETURNED_SHARE * len(chosen) else []

@@ -53,6 +53,14 @@ def test_what_convolutions_read_and_give_is_saved_in_channels_last() -> None:
     assert images(backward) == [(6, 1), (8, 1), (8, 1)]
 
 
+def test_a_weight_that_the_graph_computes_is_saved_as_its_gradient_takes_it() -> None:
+    torch.manual_seed(0)
+    x, w = torch.randn(2, 8, 16, 16), torch.randn(6, 8, 3, 3)
+    _, backward = check(lambda x, w: F.conv2d(x.sin(), w.tanh(), padding=1).sin(), x, w)
+    arguments = [n for n in backward.graph.nodes if n.op == "placeholder" and n.name.startswith("tanh")]
+    assert [n.meta["val"].stride() for n in arguments] == [(72, 1, 24, 8)]
+
+
 def test_heads_behind_a_convolution_are_saved_as_they_are() -> None:
     torch.manual_seed(0)
     x, w = torch.randn(2, 3, 16, 16), torch.randn(16, 3, 3, 3)

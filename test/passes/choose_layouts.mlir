@@ -151,3 +151,17 @@ func.func @packed(%x: tensor<1x4x8x2xf32>, %w: tensor<2xi64>) -> tensor<1x4xf32>
   return %3 : tensor<1x4xf32>
 }
 }
+
+// CHECK: // -----
+// -----
+
+// A training step saves the weights that it has converted, which are no images: its convolutions change their layout.
+// CHECK-LABEL: func.func @saves_weights
+// CHECK: "cuesta.convolution"{{.*}}result_strides = {{\[\[}}1024, 1, 64, 4]]
+module attributes {cuesta.target = "cuda:90", cuesta.device = "cuda:0"} {
+func.func @saves_weights(%x: tensor<2x4x16x16xbf16>, %w: tensor<4x4x3x3xf32>) -> (tensor<2x4x16x16xbf16> {cuesta.strides = [1024, 1, 64, 4]}, tensor<4x4x3x3xbf16> {cuesta.strides = [36, 9, 3, 1]}) {
+  %0 = "cuesta.convert"(%w) : (tensor<4x4x3x3xf32>) -> tensor<4x4x3x3xbf16>
+  %1 = "cuesta.convolution"(%x, %0) {stride = [1, 1], padding = [1, 1], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 1 : i64, cudnn = "tensor_cores", operand_strides = [[1024, 256, 16, 1], [36, 9, 3, 1]], result_strides = [[1024, 256, 16, 1]]} : (tensor<2x4x16x16xbf16>, tensor<4x4x3x3xbf16>) -> tensor<2x4x16x16xbf16>
+  return %1, %0 : tensor<2x4x16x16xbf16>, tensor<4x4x3x3xbf16>
+}
+}
