@@ -165,7 +165,7 @@ def _in_channels_last(forward: GraphModule) -> set[Node]:
 
 
 def _weights(forward: GraphModule) -> set[Node]:
-    """The weights, computed by the graph, of convolutions in channels_last. Their gradients take them in that layout."""
+    """The weights that the graph computes for convolutions in channels_last. Gradients take them in that layout."""
     convolutions = [n for n in forward.graph.nodes if packet_of(n) is aten.convolution and _in_that_layout(n)]
     weights = [weight for n in convolutions if isinstance(weight := n.args[1], Node)]
     return {weight for weight in weights if weight.op != "placeholder"}
