@@ -6,8 +6,8 @@ of a head with 50257 classes, so that cuBLAS takes a fast kernel.
 
 A kernel of ours that computes a factor, such as a weight that autocast converts, writes it into the padded buffer, and
 readers read the result's slice in place. A factor that the caller or a library made is copied, so that the product is
-padded only where it gains more time than the copy takes. A result that the caller gets is not padded: its slice would
-be copied.
+padded only where it gains more time than the copy takes. Columns of a result that the caller gets are not padded: all
+of it would be copied.
 
 The pass runs on a joint graph before the split, so that the forward graph saves the padded result. A product that is
 not padded is a kernel of ours (`passes/libraries/products/routes`), at two thirds of the speed.
@@ -39,6 +39,10 @@ _MULTIPLICATIONS, _BYTES = 2.5e14, 4e12
 #: The share of the product's time that is saved if M, K, or N is padded. On an H200 GPT-2's head, 8192x768x50257, took
 #: 1.29 ms as our kernel, and 0.87 padded; the gradients of its input 1.09 and 0.80, and of its weight 0.86 and 0.79.
 _SAVED = (0.05, 0.25, 0.3)
+#: Multiplications a second where our kernel loads a factor element by element, because its rows begin unaligned, and of
+#: cuBLAS with padded rows. Gradients of a head, 8192x512x50265 with logits' gradients from another graph, took our
+#: kernels 3.7 and 3.9 ms on an H100.
+_ONE_BY_ONE, _PADDED = 5.5e13, 3.2e14
 #: Seconds of a launch more.
 _LAUNCH = 3e-6
 
@@ -54,9 +58,10 @@ def pad_ragged_products(gm: GraphModule, target: Target | None = None) -> None:
             continue
         sizes = _sizes(node)
         ragged = list(_ragged(node, sizes))
-        if memory_root(node) in returned:
-            ragged = [d for d in ragged if d == 1]  # only K: the result stays as it is
-        if ragged and _pays(node, sizes, ragged):
+        is_returned = memory_root(node) in returned
+        if is_returned:
+            ragged = [d for d in ragged if d != 2]  # the caller gets the rows as they are
+        if ragged and _pays(node, sizes, ragged, is_returned):
             padding.pad(node, sizes, ragged)
     if padding.is_used:
         graph.eliminate_dead_code()
@@ -98,17 +103,27 @@ def _row(matrix: Tensor) -> int:
     return 1 if matrix.stride(1) == 1 else 0
 
 
-def _pays(node: Node, sizes: list[Any], ragged: list[int]) -> bool:
-    """Whether the product gains more time than copies of factors take that no kernel of ours writes."""
+def _pays(node: Node, sizes: list[Any], ragged: list[int], is_returned: bool) -> bool:
+    """Whether the product gains more time than copies take: of factors that no kernel of ours writes, and of a result
+    with more rows than the caller gets."""
     if any(type(size) is not int for size in sizes):
         return False
-    gain = max(_SAVED[d] for d in ragged) * math.prod(sizes) / _MULTIPLICATIONS
-    copied = {
-        _base(factor): factor.meta["val"].numel() * factor.meta["val"].element_size()
-        for factor, dims in zip(_factors(node), ((0, 1), (1, 2)), strict=True)
-        if not {*dims}.isdisjoint(ragged) and not _is_written_by_us(_base(factor))
-    }
-    return gain > sum(2 * count / _BYTES + _LAUNCH for count in copied.values())
+    count = math.prod(sizes)
+    gain = max(_SAVED[d] for d in ragged) * count / _MULTIPLICATIONS
+    copies = {node: _copy_seconds(node)} if is_returned and 0 in ragged else {}
+    for factor, dims in zip(_factors(node), ((0, 1), (1, 2)), strict=True):
+        value = factor.meta["val"]
+        if {*dims}.isdisjoint(ragged) or _is_written_by_us(_base(factor)):
+            continue
+        copies[_base(factor)] = _copy_seconds(factor)
+        if dims[_row(value)] in ragged:
+            gain = max(gain, count / _ONE_BY_ONE - count / _PADDED)
+    return gain > sum(copies.values())
+
+
+def _copy_seconds(node: Node) -> float:
+    value = node.meta["val"]
+    return float(2 * value.numel() * value.element_size() / _BYTES + _LAUNCH)
 
 
 def _base(factor: Node) -> Node:

@@ -70,6 +70,17 @@ def test_both_gradients_of_a_head_read_one_padded_factor() -> None:
     assert _pads(gm) == 2
 
 
+@pytest.mark.parametrize(("rows", "products"), [(2048, [[2048, 50304, 512], [50304, 2048, 512]]), (64, None)])
+def test_gradients_of_logits_from_another_graph_are_copied_once(rows: int, products: list[list[int]] | None) -> None:
+    """The gradient of the weight, too, that the caller gets: it has as many columns as ever."""
+    with torch.device("meta"):
+        given = [torch.empty(*sizes, dtype=BF16) for sizes in ((rows, 50265), (rows, 512), (50265, 512))]
+    gm = make_fx(lambda g, x, w: (g @ w, g.t() @ x), tracing_mode="fake")(*given)
+    pad_ragged_products(gm, TT)
+    assert _products(gm) == (products or [[rows, 50265, 512], [50265, rows, 512]])
+    assert _pads(gm) == (2 if products else 0)
+
+
 @pytest.mark.usefixtures("always")
 def test_a_result_that_the_caller_gets_keeps_its_rows() -> None:
     gm = _padded(lambda x, w: (x @ w.sin().t()).view(2, 12, CLASSES), _random(ROWS, WIDTH), _random(CLASSES, WIDTH))
