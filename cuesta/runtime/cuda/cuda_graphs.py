@@ -140,8 +140,10 @@ class RecordedProgram:
 
     def _copies_results(self, recording: Recording, tensors: list[Tensor]) -> bool:
         """Whether a recording copies an argument that lies where another recording returns it."""
-        places = {i: tensors[i].data_ptr() for i in recording.copied if i not in self._wandering}
-        return any(p in self._recorder.returned and p not in recording.returned for p in places.values())
+        places = [tensors[i].data_ptr() for i in recording.copied if i not in self._wandering]
+        return not self._recorder.returned.isdisjoint(places) and any(
+            place in self._recorder.returned and place not in recording.returned for place in places
+        )
 
     def _runs_unrecorded(
         self, known: list[Recording], fitting: list[Recording], current: list[Recording], tensors: list[Tensor]

@@ -33,16 +33,18 @@ class Block:
     key: int
     owners: list[Tensor]
     own_uses: int  # its use count while only `owners` hold it
-    handed: list[weakref.ref[Tensor]] = field(default_factory=list)  # the last replay's results
+    places: list[int]  # the numbers of the results in it
+    handed: list[weakref.ref[Tensor]]  # the last replay's results, all of them; none before the first replay
     is_gone: bool = False  # whether the recording is
 
     @staticmethod
-    def all_of(owners: Iterable[Tensor]) -> list[Block]:
-        """The blocks of tensors, each storage once. Nobody else may hold the tensors."""
-        by_key: dict[int, list[Tensor]] = {}
-        for owner in owners:
-            by_key.setdefault(storage_key(owner), []).append(owner)
-        return [Block(key, tensors, _uses(key)) for key, tensors in by_key.items()]
+    def all_of(owners: Sequence[Tensor]) -> list[Block]:
+        """The blocks of a recording's results, each storage once. Nobody else may hold the tensors."""
+        places: dict[int, list[int]] = {}
+        for i, owner in enumerate(owners):
+            places.setdefault(storage_key(owner), []).append(i)
+        handed: list[weakref.ref[Tensor]] = []
+        return [Block(key, [owners[i] for i in own], _uses(key), own, handed) for key, own in places.items()]
 
     def is_held(self) -> bool:
         """Whether anybody but the recording holds the memory."""
@@ -50,7 +52,7 @@ class Block:
 
     def holder(self) -> Tensor | None:
         """The one tensor that holds the memory. None if there are others: views, or tensors that autograd saved."""
-        alive = [tensor for ref in self.handed if (tensor := ref()) is not None]
+        alive = [tensor for i in self.places if self.handed and (tensor := self.handed[i]()) is not None]
         return alive[0] if len(alive) == 1 and _uses(self.key) == self.own_uses + 1 else None
 
     def lies_in(self, ranges: Iterable[Range]) -> bool:
@@ -88,7 +90,7 @@ class Recording:
     targets: list[Tensor] = field(init=False)  # the tensors `copied`; flat views if elements leave gaps or overlap
     flat: frozenset[int] = field(init=False)  # the arguments whose targets are flat views
     returned: set[int] = field(init=False)  # the addresses of the results
-    overlaid: list[Block] = field(default_factory=list)  # results of later recordings that lie in `scratch`
+    _overlaid: list[Block] = field(default_factory=list)
     _alive: list[weakref.ref[Tensor]] = field(default_factory=list)  # results of one replay that the next one found
     _was_given_back: bool = False
 
@@ -96,8 +98,20 @@ class Recording:
         self.flat = frozenset(i for i, tensor in self.copied.items() if not _is_dense(tensor))
         self.targets = [flat_view(tensor) if i in self.flat else tensor for i, tensor in self.copied.items()]
         self.returned = {owner.data_ptr() for owner in self.made if owner.numel()}
-        block_of = {id(owner): block for block in self.blocks for owner in block.owners}
-        self._given = [(block_of[id(x)], x, tuple(x.shape), x.stride()) for x in self.made]
+        self._handed = self.blocks[0].handed if self.blocks else []
+        self._given = [(x, tuple(x.shape), x.stride(), 0) for x in self.made]
+        self.overlaid = []
+
+    @property
+    def overlaid(self) -> list[Block]:
+        """Results of later recordings that lie in `scratch`."""
+        return self._overlaid
+
+    @overlaid.setter
+    def overlaid(self, blocks: list[Block]) -> None:
+        self._overlaid = blocks
+        written = [*self.blocks, *blocks]
+        self._keys, self._own_uses = [b.key for b in written], [b.own_uses for b in written]
 
     def copy_in(self, tensors: Sequence[Tensor]) -> None:
         """Copies the arguments `copied` into the recording's memory."""
@@ -122,7 +136,7 @@ class Recording:
 
     def is_free(self) -> bool:
         """Whether nobody holds what a replay writes."""
-        return not any(block.is_held() for block in self.blocks) and not any(b.is_held() for b in self.overlaid)
+        return list(map(_uses, self._keys)) == self._own_uses
 
     def gives_back(self) -> bool:
         """Whether the results of some replay were freed later, so that another recording would be free in time."""
@@ -143,17 +157,11 @@ class Recording:
 
     def hand_out(self) -> list[Tensor]:
         """New tensors over the memory that a replay has written."""
-        before = [ref for block in self.blocks for ref in block.handed]
-        alive = [ref for ref in before if ref() is not None]
-        self._was_given_back = self.gives_back() or (bool(before) and not alive)
+        alive = [ref for ref in self._handed if ref() is not None]
+        self._was_given_back = self.gives_back() or (bool(self._handed) and not alive)
         self._alive = alive
-        for block in self.blocks:
-            block.handed = []
-        tensors = []
-        for block, owner, sizes, strides in self._given:
-            tensor = _view(owner, sizes, strides, 0)
-            block.handed.append(weakref.ref(tensor))
-            tensors.append(tensor)
+        tensors = [_view(*given) for given in self._given]
+        self._handed[:] = map(weakref.ref, tensors)
         return tensors
 
 
