@@ -7,6 +7,8 @@
 A product whose left factor its kernel computes, by blocks, has `cuesta.factor` as well, from the generic down to the
 kernel: the factor is the softmax of its operand, or the operand itself, computed from other products in the kernel.
 
+"128x256x64/8/3 on 132" is a tile whose 132 programs take blocks of the result in turns, where others have one each.
+
 On a CPU the tile is written "256x192x384 by 8x48", or "4x64x1024 by 4x2" for a product of few rows.
 
 Operands keep their narrow type of memory; the generic's body widens them.
@@ -35,22 +37,25 @@ SOFTMAX, SAFE_SOFTMAX = "softmax", "safe_softmax"
 #: The smallest size along each of M, N and K that tensor cores multiply at once.
 LEAST = 16
 
-_TEXT = re.compile(r"(\d+)x(\d+)x(\d+)/(\d+)/(\d+)")
+_TEXT = re.compile(r"(\d+)x(\d+)x(\d+)/(\d+)/(\d+)(?: on (\d+))?")
 
 
 @dataclass(frozen=True)
 class Tile:
     """The part of a product that a GPU program computes: m x n elements, k terms of each sum at a time, by `warps`
-    warps, with the loads of `stages` iterations in flight at once."""
+    warps, with the loads of `stages` iterations in flight at once. `programs`: how many programs share all parts of the
+    result; None for one program a part."""
 
     m: int
     n: int
     k: int
     warps: int
     stages: int
+    programs: int | None = None
 
     def __str__(self) -> str:
-        return f"{self.m}x{self.n}x{self.k}/{self.warps}/{self.stages}"
+        own = f"{self.m}x{self.n}x{self.k}/{self.warps}/{self.stages}"
+        return own if self.programs is None else f"{own} on {self.programs}"
 
     @staticmethod
     def parse(text: str) -> Tile:
@@ -60,7 +65,7 @@ class Tile:
             raise ValueError(
                 f"{text!r} is not a tile of a product: the form is MxNxK/warps/stages, such as 128x256x64/8/3"
             )
-        return Tile(*map(int, found.groups()))
+        return Tile(*(int(number) for number in found.groups() if number is not None))
 
 
 _PANELS = re.compile(r"(\d+)x(\d+)x(\d+) by (\d+)x(\d+)")

@@ -65,7 +65,7 @@ def lower_kernel(function: func.FuncOp, library: str) -> None:
             function.name.value,
             [*(tt.pointer_type(spelling_of(a)) for a in shapes), *([index_type] * len(names))],
             [tt.DIVISIBILITY.entry(n) if n > 1 else {} for n in aligned],
-            grid=(total, 1, 1),
+            grid=(_resident(entry, total), 1, 1),
             warps=WARPS.of(function),
             stages=STAGES.find(function) or 3,
         )
@@ -91,6 +91,13 @@ def lower_kernel(function: func.FuncOp, library: str) -> None:
                         write_scatter(writer, view.operation, shapes[view.operation.operands[-1]][0])
             tt.return_()
     function.operation.erase()
+
+
+def _resident(entry: ir.Block, blocks: Number) -> Number:
+    """The programs of a kernel with so many blocks: as many, or fewer that take them in turns."""
+    tiles = [tile for view in entry.operations if (tile := tile_of(view.operation)) is not None]
+    programs = tiles[0].programs if tiles else None
+    return blocks if programs is None or not isinstance(blocks, int) else min(programs, blocks)
 
 
 def _write(writer: KernelWriter, function: func.FuncOp, programs: Sequence[Number]) -> None:

@@ -5,6 +5,8 @@
         acc = tt.dot(a[BLOCK_M, BLOCK_K], b[BLOCK_K, BLOCK_N], acc)
     store(gelu(acc + bias))
 
+Where programs take blocks in turns, all of this is in a loop over blocks, which Triton merges with the loop over K.
+
 Operands are blocks of their own two classes, [M, K] and [K, N]; the producers of an operand are computed on its block.
 Triton derives the layout of operands in memory itself. The epilogue works on blocks [M, N], or on some of their columns
 at a time if a thread would hold too many elements.
@@ -16,16 +18,17 @@ last 16 bytes of a row are loaded whole; the surplus elements contribute only to
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from cuesta._mlir import arith, ir, scf
 from cuesta.dialects import tt
-from cuesta.dialects.product import LEAST, PRECISION, roles_of
+from cuesta.dialects.product import LEAST, PRECISION, roles_of, tile_of
 from cuesta.dialects.tt.types import element_of, shape_of
 from cuesta.dialects.types import byte_size, spelling_of
-from cuesta.lowering.linalg_to_tt.frame import Value, blocks_along, common_shape, stretched
+from cuesta.lowering.linalg_to_tt.frame import Frame, Value, blocks_along, common_shape, stretched
 from cuesta.lowering.linalg_to_tt.row_ends import WIDE, along_rows, rounded_mask
 from cuesta.sizes import Number
 from cuesta.sizes.powers import power_at_least
@@ -60,8 +63,28 @@ class Products:
     warps: int
 
     def write(self, parallel: Sequence[int]) -> None:
+        frame, tile = self.writer.frame, tile_of(self.products[0].op)
+        if tile is None or tile.programs is None:
+            self._write_block(parallel, _widened(tt.get_program_id(0), frame))
+            return
+        blocks = [blocks_along(frame.sizes[c], frame.blocks[c]) for c in parallel]
+        first, last = tt.get_program_id(0), frame.scalar(math.prod(blocks))
+        loop = scf.ForOp(_widened(first, frame), last, frame.scalar(tile.programs))
+        tt.FLATTEN.mark(loop.operation)
+        with ir.InsertionPoint(loop.body):
+            self._write_block(parallel, loop.induction_variable)
+            scf.YieldOp([])
+
+    def _takes_turns(self) -> bool:
+        """Whether programs take blocks in turns. Triton then loads for the next block while one is stored, and rows
+        are stored in as long runs as there are: those that begin unaligned take longest."""
+        tile = tile_of(self.products[0].op)
+        return tile is not None and tile.programs is not None
+
+    def _write_block(self, parallel: Sequence[int], number: Value) -> None:
+        """Writes what computes and stores one block of the result, by its number."""
         frame = self.writer.frame
-        starts = self._starts(parallel)
+        starts = self._starts(parallel, number)
         whole = self.on([self.m, self.n], starts, {})
         behind = {node.op for node in self.products}
         before = whole.needed(self.products)
@@ -72,7 +95,7 @@ class Products:
         if held <= _FEW:
             self._load_what_follows(whole)
         sums = self.sums(whole, starts, before - behind)
-        if held <= _AT_ONCE:
+        if held <= _AT_ONCE or self._takes_turns():
             self.follow(whole, sums)
             return
         parts = [[total] for total in sums]
@@ -117,13 +140,10 @@ class Products:
                 frame.place(c, start, 1 if c == self.k else self.writer.frame.blocks[c])
         return replace(self.writer, frame=frame, blocks={}, loaded={})
 
-    def _starts(self, parallel: Sequence[int]) -> dict[int, Value]:
-        """Where the program's block starts along each parallel class. A group of blocks along M advances along N
+    def _starts(self, parallel: Sequence[int], left: Value) -> dict[int, Value]:
+        """Where the block of a number starts along each parallel class. A group of blocks along M advances along N
         together, so that programs that run at about the same time read only the group's rows and a few columns."""
         frame = self.writer.frame
-        left = tt.get_program_id(0)
-        if str(frame.index_type) != "i32":
-            left = arith.extsi(frame.index_type, left)
         rows, columns = (blocks_along(frame.sizes[c], frame.blocks[c]) for c in (self.m, self.n))
         starts: dict[int, Value] = {}
         number, left = _parted(left, frame.scalar(rows * columns))
@@ -235,6 +255,11 @@ def _halves(total: Value) -> tuple[Value, Value]:
     """The first half of the columns, and the second."""
     rows, columns = shape_of(total)
     return tt.split(tt.trans(tt.reshape(total, [rows, 2, columns // 2]), [0, 2, 1]))
+
+
+def _widened(number: Value, frame: Frame) -> Value:
+    """A number of a program or block in the type of positions."""
+    return number if str(frame.index_type) == "i32" else arith.extsi(frame.index_type, number)
 
 
 def _parted(number: Value, size: Value) -> tuple[Value, Value]:

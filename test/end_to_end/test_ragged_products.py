@@ -7,6 +7,9 @@ import torch
 import torch.nn.functional as F
 
 import cuesta
+from cuesta.dialects.product import Tile
+from cuesta.passes.libraries.products import routes
+from cuesta.passes.libraries.products.tiles import Plan
 
 Tensor = torch.Tensor
 
@@ -61,3 +64,21 @@ def test_head_of_any_batch_and_length() -> None:
         assert float((made - exact).norm()) <= 1.1 * float((own - exact).norm())
     (graph,) = cuesta.report().graphs
     assert graph.launches == 1 and not graph.aten_calls
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_programs_that_take_blocks_in_turns(monkeypatch: pytest.MonkeyPatch, bias: bool) -> None:
+    plan = Plan(Tile(64, 64, 64, 4, 3, programs=7))
+    monkeypatch.setattr(routes, "_plan_of_ragged_rows", lambda *_: plan)
+    generator = torch.Generator().manual_seed(0)
+    x, weight, b = (torch.randn(sizes, generator=generator).bfloat16() for sizes in ((500, 512), (1003, 512), (1003,)))
+
+    def head(x: Tensor) -> Tensor:
+        return F.linear(x, weight, b if bias else None)
+
+    torch._dynamo.reset()
+    made = torch.compile(head, backend="cuesta", options={"target": "tt", "cache": False})(x)
+    (graph,) = cuesta.report().graphs
+    assert [kernel["grid"] for kernel in graph.kernels] == [[7, 1, 1]]
+    exact = x.double() @ weight.double().t() + (b.double() if bias else 0)
+    assert (made - exact).norm() <= 1.01 * (head(x) - exact).norm()

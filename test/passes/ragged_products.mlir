@@ -14,6 +14,31 @@ func.func @ragged(%x: tensor<512x512xbf16>, %w: tensor<512x1003xbf16>, %v: tenso
 
 // -----
 
+// Large results with such rows are computed by one program for each multiprocessor, on Hopper.
+// CHECK-LABEL: func.func @in_turns
+// CHECK: "cuesta.mm"({{.*}}) {product = "128x256x64/8/3 on 132"} : (tensor<4096x512xbf16>, tensor<512x3999xbf16>)
+// CHECK-LABEL: func.func @elsewhere
+// CHECK: "cuesta.mm"({{.*}}) {product = "{{[0-9x/]*}}"} : (tensor<4096x512xbf16>, tensor<512x3999xbf16>)
+module attributes {cuesta.target = "cuda:90"} {
+func.func @in_turns(%x: tensor<4096x512xbf16> {cuesta.strides = [512, 1]}, %w: tensor<3999x512xbf16> {cuesta.strides = [512, 1]}) -> tensor<4096x3999xbf16> {
+  %0 = "cuesta.permute"(%w) {dims = [1, 0]} : (tensor<3999x512xbf16>) -> tensor<512x3999xbf16>
+  %1 = "cuesta.mm"(%x, %0) : (tensor<4096x512xbf16>, tensor<512x3999xbf16>) -> tensor<4096x3999xbf16>
+  return %1 : tensor<4096x3999xbf16>
+}
+}
+
+// -----
+
+module attributes {cuesta.target = "cuda:80"} {
+func.func @elsewhere(%x: tensor<4096x512xbf16> {cuesta.strides = [512, 1]}, %w: tensor<3999x512xbf16> {cuesta.strides = [512, 1]}) -> tensor<4096x3999xbf16> {
+  %0 = "cuesta.permute"(%w) {dims = [1, 0]} : (tensor<3999x512xbf16>) -> tensor<512x3999xbf16>
+  %1 = "cuesta.mm"(%x, %0) : (tensor<4096x512xbf16>, tensor<512x3999xbf16>) -> tensor<4096x3999xbf16>
+  return %1 : tensor<4096x3999xbf16>
+}
+}
+
+// -----
+
 // Aligned rows, f32 and small products stay the library's; so does everything on a CPU.
 // CHECK-LABEL: func.func @left_to_the_library
 // CHECK-NOT: "cuesta.mm"

@@ -42,7 +42,14 @@ from cuesta.passes.libraries.products.panels import (
     rows_of,
 )
 from cuesta.passes.libraries.products.quantised import quantised_factor
-from cuesta.passes.libraries.products.tiles import SHARED, SHARED_ON_AMD, plan_of_few_rows, plans
+from cuesta.passes.libraries.products.tiles import (
+    SHARED,
+    SHARED_ON_AMD,
+    Plan,
+    plan_of_few_rows,
+    plan_of_ragged_rows,
+    plans,
+)
 from cuesta.policy.choices import Question, choose, measuring
 from cuesta.policy.few_rows import FEW_ROWS
 from cuesta.policy.product_kinds import KERNEL, LIBRARY, kind_of
@@ -241,11 +248,19 @@ def _route_on_gpu(op: ir.Operation, memory: MemoryOrder, gemm: str, target: Targ
     else:
         scattered = _is_scattered(op, memory) or (spelling == "f32" and not AnyProduct.precision.is_on(op))
         shared = SHARED_ON_AMD if target.kind == "hip" else SHARED
+        ragged = None if batch or scattered or known is None else _plan_of_ragged_rows(m, n, spelling, target)
+        own += [ragged] if ragged is not None else []
         found = [*own, *plans(math.prod(batch), m, n, k, byte_size(spelling), scattered, shared)]
         ways = [f"{TENSOR_CORES} {plan}" for plan in found]
     if not measured:
         return ways[0]
     return _measured_with_what_follows(op, sizes, memory, (LIBRARY, *ways[:_MEASURED]))
+
+
+def _plan_of_ragged_rows(m: int, n: int, spelling: str, target: Target) -> Plan | None:
+    """The plan of a product whose result's rows begin unaligned, on Hopper, where it was measured; else None."""
+    is_measured = target.kind == "cuda" and target.arch == "90" and spelling in NARROW_FLOATS
+    return plan_of_ragged_rows(m, n) if is_measured and n * byte_size(spelling) % _ALIGNED else None
 
 
 def _is_along_rows(op: ir.Operation, m: int, n: int, memory: MemoryOrder) -> bool:

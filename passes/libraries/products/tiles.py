@@ -65,6 +65,8 @@ _TILES = {
 #: work for two, with 32 or 64 columns and 128 of K 1.28, with 512 of K 1.43, with cuBLAS 1.39.
 _FEW_ROWS = Tile(16, 16, 256, 2, 4)
 _LONG_PART = 2048
+#: The tile of a result whose rows begin unaligned, and how many blocks each program must have.
+_RAGGED, _ROUNDS = Tile(128, 256, 64, 8, 3, _MULTIPROCESSORS), 3
 #: Where rows begin unaligned, every element is a load of its own, and loads do not overlap with multiplications. So
 #: tiles are small, and several programs share a multiprocessor. Also for f32 without TF32, multiplied by each thread.
 _SCATTERED = (
@@ -164,6 +166,15 @@ def _timed_plans(
     found = [(Plan(tile, parts), rates) for tile, rates in fitted.items() for parts in _parts(tile, sizes)]
     timed = ((seconds(plan, rates, sizes, width, moved), plan) for plan, rates in found)
     return sorted(timed, key=lambda each: each[0])
+
+
+def plan_of_ragged_rows(m: int, n: int) -> Plan | None:
+    """The plan for a product of two-byte elements whose result's rows begin unaligned, on Hopper; None where it is too
+    small. Its elements are stored one by one, which takes as long as to multiply, so each multiprocessor has one
+    program that loads for its next block meanwhile. [16384, 128] by 30522 columns took 495 µs on an H100, and 682 with
+    a program for each block of 128x128; cuBLAS takes 378 for aligned rows."""
+    blocks = math.ceil(m / _RAGGED.m) * math.ceil(n / _RAGGED.n)
+    return Plan(_RAGGED) if blocks >= _ROUNDS * _MULTIPROCESSORS else None
 
 
 def plan_of_few_rows(n: int, k: int) -> Plan:

@@ -144,3 +144,20 @@ func.func @graph(%a: tensor<8x512xbf16> {cuesta.strides = [512, 1]}, %w: tensor<
   %2 = "cuesta.add"(%1, %c) : (tensor<8x256xbf16>, tensor<8x256xbf16>) -> tensor<8x256xbf16>
   return %2 : tensor<8x256xbf16>
 }
+
+// -----
+// Five blocks on two programs, which take them in turns: block 0, 2 and 4, and 1 and 3. All columns are stored at once.
+// CHECK-LABEL: "tt.func"
+// CHECK: %[[P:.*]] = "tt.get_program_id"
+// CHECK-DAG: %[[END:.*]] = arith.constant 5 : i32
+// CHECK-DAG: %[[STEP:.*]] = arith.constant 2 : i32
+// CHECK: scf.for %[[I:.*]] = %[[P]] to %[[END]] step %[[STEP]]
+// CHECK: "tt.dot"
+// CHECK: "tt.store"({{.*}}) {{.*}} : (tensor<32x128x!tt.ptr<f32>>
+// CHECK-NOT: "tt.store"
+// CHECK: tt.flatten
+// CHECK: cuesta.grid = [2, 1, 1]
+func.func @graph(%a: tensor<160x32xbf16> {cuesta.strides = [32, 1]}, %b: tensor<32x128xbf16> {cuesta.strides = [128, 1]}) -> (tensor<160x128xf32> {cuesta.strides = [128, 1]}) {
+  %0 = "cuesta.mm"(%a, %b) {product = "32x128x16/1/3 on 2"} : (tensor<160x32xbf16>, tensor<32x128xbf16>) -> tensor<160x128xf32>
+  return %0 : tensor<160x128xf32>
+}
