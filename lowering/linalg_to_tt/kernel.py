@@ -310,7 +310,7 @@ class KernelWriter:
             starts += self._identities(set(node.classes) - walked, reduction.running(node.op))
         loads = self._load_outside(needed, walked)
         body = LoopBody(classes, list(zip(reductions, taken, strict=True)), running, stores, needed, loads)
-        peeled = last_block(self.frame, classes, self._accesses(), self.strides)
+        peeled = last_block(self.frame, classes, self.accesses(), self.strides)
         loop = self.frame.loop(classes, starts, end=peeled)
         with ir.InsertionPoint(loop.body):
             carried = list(loop.inner_iter_args)
@@ -368,7 +368,7 @@ class KernelWriter:
                     self.load(value, classes)
         return inside
 
-    def _accesses(self) -> Iterator[Access]:
+    def accesses(self) -> Iterator[Access]:
         """All accesses of the kernel's nodes to memory."""
         for node in self.nodes:
             for value, classes in zip(node.op.operands, node.accesses, strict=True):

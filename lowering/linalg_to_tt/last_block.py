@@ -1,11 +1,13 @@
-"""Decides whether a loop over the blocks of a row is peeled: its last block is then written behind it.
+"""Decides whether the last block of a row is written apart: behind the loop over a row's blocks, which is peeled, or,
+where each block is a program's, in a branch.
 
     for i in range(0, 50257, 4096):           for i in range(0, 49152, 4096):
         load(x + i, mask=i < 50257)      →        load(x + i)
                                               load(x + 49152, mask=49152 < 50257)
 
 Where rows are aligned, but their size is no multiple of a vector's, the mask of their bound splits a vector. Triton
-then makes every access of the loop one element wide. In the peeled loop no block has a mask.
+then makes every access of the loop one element wide. In the peeled loop no block has a mask, nor has a program that is
+not the last of its row.
 """
 
 from __future__ import annotations
@@ -36,6 +38,19 @@ def last_block(
     if others or not isinstance(size, int) or size < _LEAST * block or size % block == 0:
         return None
     return size - size % block if any(_parts_vectors(*a, c, size, strides[a[0]]) for a in accesses) else None
+
+
+def row_with_last_block(
+    frame: Frame, parallel: Sequence[int], accesses: Sequence[Access], strides: Mapping[Value, Sequence[Number]]
+) -> int | None:
+    """The class of rows whose last block programs write in a branch of their own; None if there is none."""
+    for c in parallel:
+        size, block = frame.sizes[c], frame.blocks[c]
+        if not isinstance(size, int) or size < _LEAST * block or size % block == 0:
+            continue
+        if any(_parts_vectors(*access, c, size, strides[access[0]]) for access in accesses):
+            return c
+    return None
 
 
 def _parts_vectors(argument: Value, classes: Sequence[int], c: int, size: int, strides: Sequence[Number]) -> bool:

@@ -32,6 +32,7 @@ from cuesta.errors import Unsupported
 from cuesta.lowering.linalg_to_tt.attention import write_computed_factor
 from cuesta.lowering.linalg_to_tt.frame import Frame, Value, blocks_along
 from cuesta.lowering.linalg_to_tt.kernel import KernelWriter, Node
+from cuesta.lowering.linalg_to_tt.last_block import row_with_last_block
 from cuesta.lowering.linalg_to_tt.product import write_products
 from cuesta.lowering.linalg_to_tt.scalars import Scalars
 from cuesta.lowering.linalg_to_tt.scatter import write_scatter
@@ -127,6 +128,8 @@ def _write(writer: KernelWriter, function: func.FuncOp, programs: Sequence[Numbe
         _write_either(writer, loops)
     elif loops:
         writer.write_looped(loops)
+    elif (row := row_with_last_block(frame, parallel, [*writer.accesses()], writer.strides)) is not None:
+        _write_last_apart(writer, row, starts[row])
     else:
         writer.write()
 
@@ -161,6 +164,20 @@ def _write_either(writer: KernelWriter, loops: Sequence[int]) -> None:
     with ir.InsertionPoint(choice.else_block):
         writer.write_looped(loops)
         scf.YieldOp([])
+
+
+def _write_last_apart(writer: KernelWriter, row: int, start: Value | None) -> None:
+    """Writes the kernel without a mask for blocks within a row, and with one for the last block of a row."""
+    frame = writer.frame
+    assert start is not None  # a row of several blocks
+    end = arith.addi(start, frame.scalar(frame.blocks[row]))
+    choice = scf.IfOp(arith.cmpi(arith.CmpIPredicate.sle, end, frame.scalar(frame.sizes[row])), has_else=True)
+    for block, inside in ((choice.then_block, True), (choice.else_block, False)):
+        with ir.InsertionPoint(block):
+            own = writer.copy()
+            own.frame.place(row, start, inside=inside)
+            own.write()
+            scf.YieldOp([])
 
 
 def _nodes(entry: ir.Block) -> list[Node]:

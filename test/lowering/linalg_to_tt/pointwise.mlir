@@ -108,3 +108,17 @@ func.func @graph(%x: tensor<4096xbf16> {cuesta.strides = [1]}) -> (tensor<4096xb
   %1 = "cuesta.div"(%x, %0) : (tensor<4096xbf16>, tensor<4096xbf16>) -> tensor<4096xbf16>
   return %1 : tensor<4096xbf16>
 }
+
+// -----
+// Rows of an odd size into aligned rows: only the last block of a row has a mask, which would part the others' vectors.
+// CHECK-LABEL: "tt.func"
+// CHECK: scf.if
+// CHECK: "tt.load"(%{{[0-9]+}}) {{.*}} -> tensor<{{.*}}xbf16>
+// CHECK: "tt.store"(%{{[0-9]+}}, %{{[0-9]+}}) {
+// CHECK: else
+// CHECK: "tt.load"(%{{[0-9]+}}, %{{[0-9]+}}) {{.*}} -> tensor<{{.*}}xbf16>
+// CHECK: "tt.store"(%{{[0-9]+}}, %{{[0-9]+}}, %{{[0-9]+}}) {
+func.func @graph(%x: tensor<8x50265xbf16> {cuesta.strides = [50265, 1]}) -> (tensor<8x50265xbf16> {cuesta.strides = [50304, 1]}) {
+  %0 = "cuesta.exp"(%x) : (tensor<8x50265xbf16>) -> tensor<8x50265xbf16>
+  return %0 : tensor<8x50265xbf16>
+}
