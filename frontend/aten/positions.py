@@ -18,6 +18,10 @@ from cuesta.dialects.kernel_scatter import atomic_of
 from cuesta.dialects.top_module import on_cpu
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.frontend.rules import Decline
+from cuesta.sizes import estimate
+
+#: The most elements of a tensor, for each that is added, that are converted to f32 and back.
+_WIDE_SHARE = 0.5
 
 
 def index_into(
@@ -55,6 +59,9 @@ def write_at(
     """
     if combine != "set" and spelling_of(x).startswith("complex"):
         raise Decline("complex numbers that are combined at one position")
+    if combine == "add" and not ordered and _is_added_wide(x, value):
+        x, value, spelling = b.convert(x, "f32"), b.convert(value, "f32"), spelling_of(x)
+        return b.convert(write_at(b, x, value, indices, walks, combine, flag), spelling)
     reason = _called_for(x, combine, ordered)
     if reason is not None:
         raise Decline(reason)
@@ -63,6 +70,14 @@ def write_at(
     if flag is not None:
         flag.mark(result.owner)
     return result
+
+
+def _is_added_wide(x: Value, value: Value) -> bool:
+    """Whether narrow floats are added up in f32 on a GPU, for which it has an atomic op: where many elements are added
+    for each of x, such as messages to the nodes of a graph. Eager rounds each sum."""
+    if on_cpu(x) or spelling_of(x) not in ("bf16", "f16"):
+        return False
+    return estimate(shape_of(x)) <= _WIDE_SHARE * estimate(shape_of(value))
 
 
 def _called_for(x: Value, combine: str, ordered: bool) -> str | None:

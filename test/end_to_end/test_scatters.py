@@ -115,6 +115,29 @@ def test_a_write_into_a_stretched_tensor_of_no_elements() -> None:
     assert compiled(write)(torch.empty(3, 0)).shape == (3, 0)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize(
+    "function", [lambda x, i, v: x.scatter_add(0, i, v), lambda x, i, v: x.index_add(0, i[:, 0], v)]
+)
+def test_narrow_floats_are_added_up_in_f32_on_a_gpu(function: Function, dtype: torch.dtype) -> None:
+    """Messages to the nodes of a graph: no further from the exact sums than their rounding."""
+    x, index, values = floats(40, 16).to(dtype), wholes(40, 700, 1).expand(700, 16), floats(700, 16).to(dtype)
+    found = compiled(function, "tt")(x, index, values)
+    assert found.dtype == dtype
+    exact = function(x.double(), index, values.double())
+    assert (found - exact).norm() <= (exact.to(dtype) - exact).norm() * 1.01
+    (graph,) = cuesta.report().graphs
+    assert not graph.aten_calls
+
+
+def test_few_sums_of_narrow_floats_stay_a_call_on_a_gpu() -> None:
+    x, index, values = floats(4000, 16).bfloat16(), wholes(40, 7), floats(7, 16).bfloat16()
+    found = compiled(lambda x, i, v: x.index_add(0, i, v), "tt")(x, index, values)
+    torch.testing.assert_close(found, x.index_add(0, index, values))
+    (graph,) = cuesta.report().graphs
+    assert sum(call["count"] for call in graph.aten_calls) == 1
+
+
 def test_the_last_write_stays() -> None:
     x, at = floats(1000), torch.arange(3000) % 1000
     found = compiled(lambda x, i, v: x.index_put((i,), v))(x, at, floats(3000))
@@ -236,7 +259,7 @@ def test_deterministic_algorithms_keep_the_call(deterministic: None) -> None:
         lambda x, i, v: x.index_put((i,), v, True),
         lambda x, i, v: x.scatter_reduce(0, i[:, None].expand(300, 96), v, "amax"),
         lambda x, i, v: x.scatter_reduce(0, i[:, None].expand(300, 96), v, "prod"),
-        lambda x, i, v: x.bfloat16().index_add(0, i, v.bfloat16()).float().round(),
+        lambda x, i, v: x.bfloat16().index_add(0, i[:40], v[:40].bfloat16()).float().round(),
         lambda x, i, v: v.masked_scatter(v > 0, v * 2),
     ],
     ids=["one order", "maxima", "products", "narrow", "a long mask"],
