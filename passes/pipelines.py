@@ -206,6 +206,8 @@ _GPU_STEPS = {
     "hoist-reshapes": ("interleave-parts", "hoist-reshapes{repeat=true}"),
     # Parts of one tensor in another order are read by the kernel that needs them.
     "interleave-parts": ("swapped-parts", "unmerged-parts"),
+    # Where the cheap ops above a split reduction read more than they give, their result is written for other readers.
+    "permute-parts": ("share-reshaped", "permute-parts"),
     "sink-concatenations": (),
     # What joins the parts is split, too.
     "cut-rows": (f"cut-rows{{parts={_PARTS}}}", "split-reductions"),

@@ -6,7 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from cuesta._mlir import ir
-from cuesta.dialects.fields import Field, HasAttributes, Int
+from cuesta.dialects.fields import Field, HasAttributes, Int, Marker
+
+#: Of an scf.for: Triton merges it with the loop in it, so that loads for its next turn begin before one ends.
+FLATTEN = Marker("tt.flatten")
 
 
 def _i32(number: int) -> ir.Attribute:

@@ -72,8 +72,6 @@ class Func(OpenOp, name="tt.func"):
 
 #: Of an argument: what its address, in bytes, or the number that it is, is a multiple of in every launch.
 DIVISIBILITY = I32("tt.divisibility")
-#: Of an scf.for: Triton merges it with the loop in it, so that loads for its next turn begin before one ends.
-FLATTEN = Marker("tt.flatten")
 
 
 class Return(OpenOp, name="tt.return"):

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 from cuesta._mlir import arith, ir, scf
 from cuesta.dialects import tt
 from cuesta.dialects.product import LEAST, PRECISION, roles_of, tile_of
+from cuesta.dialects.tt.fields import FLATTEN
 from cuesta.dialects.tt.types import element_of, shape_of
 from cuesta.dialects.types import byte_size, spelling_of
 from cuesta.lowering.linalg_to_tt.frame import Frame, Value, blocks_along, common_shape, stretched
@@ -70,7 +71,7 @@ class Products:
         blocks = [blocks_along(frame.sizes[c], frame.blocks[c]) for c in parallel]
         first, last = tt.get_program_id(0), frame.scalar(math.prod(blocks))
         loop = scf.ForOp(_widened(first, frame), last, frame.scalar(tile.programs))
-        tt.FLATTEN.mark(loop.operation)
+        FLATTEN.mark(loop.operation)
         with ir.InsertionPoint(loop.body):
             self._write_block(parallel, loop.induction_variable)
             scf.YieldOp([])

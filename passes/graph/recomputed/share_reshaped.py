@@ -1,0 +1,119 @@
+"""Computes once what is computed in two shapes, where its readers would read more than that.
+
+    %2 = cuesta.add(%0, %1)           : 2x64x8       %3, %4 = cuesta.reshape(%0), cuesta.reshape(%1)
+    %3, %4 = cuesta.reshape(%0), cuesta.reshape(%1)  %5 = cuesta.add(%3, %4)       : 2x4x16x8
+    %5 = cuesta.add(%3, %4)           : 2x4x16x8     %6 = cuesta.sum(%5)
+    %6 = cuesta.sum(%5)                         →    %2 = cuesta.reshape(%5)
+    … readers of %2                                  … readers of %2
+
+A reduction that is split reads its operand in other dims than the operand's other readers, and hoist-reshapes moves the
+reshape above cheap ops, which are then computed in both shapes. That costs nothing where their operands are read
+anyway. A residual network's gradient of an image is a sum of two tensors under a mask: the norm's sums read all three,
+what comes after the sums would read them again, and so would the next block. With this pass the kernel of the sums
+writes the gradient, and the others read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cuesta._mlir import func, ir
+from cuesta.dialects.cuesta import reduction
+from cuesta.dialects.cuesta.pointwise import Convert
+from cuesta.dialects.cuesta.shape import Reshape
+from cuesta.dialects.graph_builder import GraphBuilder
+from cuesta.dialects.types import byte_count, shape_of
+from cuesta.passes.graph.hoist_reshapes import POINTWISE
+from cuesta.passes.infra.graph_rewrite import erase_dead, functions, users
+from cuesta.passes.infra.registry import Pass, register_pass
+
+_B = GraphBuilder()
+
+
+@dataclass(frozen=True)
+class _Twin:
+    """A value that is computed in other dims than `whole` is. `ops` compute it, in order, from reshapes of `leaves`."""
+
+    whole: ir.Value
+    ops: dict[ir.Operation, None]
+    leaves: frozenset[ir.Value]
+
+
+@register_pass("share-reshaped")
+@dataclass(frozen=True)
+class ShareReshaped(Pass):
+    """Computes once what is computed in two shapes."""
+
+    #: The most bytes of a tensor that is not worth sharing.
+    small: int = 1 << 16
+
+    def run(self, module: ir.Module) -> None:
+        for function in functions(module):
+            for value, twin in _twins(function).items():
+                if byte_count(value) > self.small and _is_reduced(value) and _pays(twin):
+                    _share(value, twin)
+        erase_dead(module)
+
+
+def _twins(function: func.FuncOp) -> dict[ir.Value, _Twin]:
+    """The values that pointwise ops compute from reshaped tensors as others do from the tensors themselves."""
+    found: dict[ir.Value, _Twin] = {}
+    for view in function.regions[0].blocks[0].operations:
+        op = view.operation
+        if Reshape.matches(op):
+            found[op.results[0]] = _Twin(op.operands[0], {op: None}, frozenset(op.operands))
+        elif op.name in POINTWISE and (twin := _twin(op, found)) is not None:
+            found[op.results[0]] = twin
+    return {value: twin for value, twin in found.items() if len(twin.ops) > 1}
+
+
+def _twin(op: ir.Operation, known: Mapping[ir.Value, _Twin]) -> _Twin | None:
+    """What computes the same from the tensors that an op reads reshaped; None if nothing does."""
+    reshaped = [known[x] for x in op.operands if x in known]
+    operands = [known[x].whole if x in known else x for x in op.operands]
+    if not reshaped or any(x not in known and shape_of(x) != () for x in op.operands):
+        return None
+    if len({shape_of(twin.whole) for twin in reshaped}) > 1:
+        return None
+    for other in users(reshaped[0].whole):
+        if (
+            other.name == op.name
+            and list(other.operands) == operands
+            and dict(other.attributes.items()) == dict(op.attributes.items())
+        ):
+            ops = {part: None for twin in reshaped for part in twin.ops} | {op: None}
+            return _Twin(other.results[0], ops, frozenset().union(*(twin.leaves for twin in reshaped)))
+    return None
+
+
+def _is_reduced(value: ir.Value) -> bool:
+    """Whether pointwise ops lead from a value to a reduction, whose kernel computes the value."""
+    pending, seen = [value], set[ir.Operation]()
+    while pending:
+        for user in users(pending.pop()):
+            if reduction.row_of(user) is not None:
+                return True
+            if user.name in POINTWISE and user not in seen:
+                seen.add(user)
+                pending += user.results
+    return False
+
+
+def _pays(twin: _Twin) -> bool:
+    """Whether to compute the value for each of its readers reads more than to write it once and read it."""
+    if Convert.matches(twin.whole.owner.operation):
+        return False  # each reader converts for itself
+    readers = len({*users(twin.whole)})
+    computed = readers * sum(byte_count(leaf) for leaf in twin.leaves)
+    return readers > 0 and computed > (readers + 1) * byte_count(twin.whole)
+
+
+def _share(value: ir.Value, twin: _Twin) -> None:
+    """Replaces the value in the dims that it was traced with by a reshape of its twin."""
+    maker = twin.whole.owner.operation
+    for op in twin.ops:
+        if maker.is_before_in_block(op):
+            op.move_before(maker)
+    with ir.InsertionPoint(maker), maker.location:
+        twin.whole.replace_all_uses_with(_B.reshape(value, shape_of(twin.whole)))

@@ -1,0 +1,56 @@
+// RUN: cuesta-opt --pass-pipeline='builtin.module(share-reshaped{small=64})' --split-input-file %s | filecheck %s
+
+// The sum's kernel reads three tensors and computes from them what two others read: they read its result. A wider type
+// is each reader's own affair.
+// CHECK-LABEL: func.func @residual
+// CHECK-SAME: (%[[A:[^:]*]]: tensor<8x64xbf16>, %[[B:[^:]*]]: tensor<8x64xbf16>, %[[Y:[^:]*]]: tensor<8x64xbf16>)
+// CHECK-DAG: %[[A2:.*]] = "cuesta.reshape"(%[[A]])
+// CHECK-DAG: %[[B2:.*]] = "cuesta.reshape"(%[[B]])
+// CHECK: %[[S:.*]] = "cuesta.add"(%[[A2]], %[[B2]])
+// CHECK: %[[Y2:.*]] = "cuesta.reshape"(%[[Y]])
+// CHECK: %[[G:.*]] = "cuesta.threshold_backward"(%[[S]], %[[Y2]])
+// CHECK: %[[R:.*]] = "cuesta.reshape"(%[[G]]) : (tensor<8x4x16xbf16>) -> tensor<8x64xbf16>
+// CHECK-NOT: "cuesta.add"
+// CHECK: "cuesta.exp"(%[[R]])
+// CHECK: "cuesta.neg"(%[[R]])
+// CHECK: %[[W:.*]] = "cuesta.convert"(%[[G]])
+// CHECK: "cuesta.sum"(%[[W]])
+func.func @residual(%a: tensor<8x64xbf16>, %b: tensor<8x64xbf16>, %y: tensor<8x64xbf16>) -> (tensor<8x64xbf16>, tensor<8x64xbf16>, tensor<8x4xf32>) {
+  %0 = "cuesta.add"(%a, %b) : (tensor<8x64xbf16>, tensor<8x64xbf16>) -> tensor<8x64xbf16>
+  %1 = "cuesta.threshold_backward"(%0, %y) {threshold = 0.0 : f64} : (tensor<8x64xbf16>, tensor<8x64xbf16>) -> tensor<8x64xbf16>
+  %2 = "cuesta.exp"(%1) : (tensor<8x64xbf16>) -> tensor<8x64xbf16>
+  %3 = "cuesta.neg"(%1) : (tensor<8x64xbf16>) -> tensor<8x64xbf16>
+  %4 = "cuesta.reshape"(%a) : (tensor<8x64xbf16>) -> tensor<8x4x16xbf16>
+  %5 = "cuesta.reshape"(%b) : (tensor<8x64xbf16>) -> tensor<8x4x16xbf16>
+  %6 = "cuesta.add"(%4, %5) : (tensor<8x4x16xbf16>, tensor<8x4x16xbf16>) -> tensor<8x4x16xbf16>
+  %7 = "cuesta.reshape"(%y) : (tensor<8x64xbf16>) -> tensor<8x4x16xbf16>
+  %8 = "cuesta.threshold_backward"(%6, %7) {threshold = 0.0 : f64} : (tensor<8x4x16xbf16>, tensor<8x4x16xbf16>) -> tensor<8x4x16xbf16>
+  %9 = "cuesta.convert"(%8) : (tensor<8x4x16xbf16>) -> tensor<8x4x16xf32>
+  %10 = "cuesta.sum"(%9) {dims = [2], keepdim = 0 : i64} : (tensor<8x4x16xf32>) -> tensor<8x4xf32>
+  return %2, %3, %10 : tensor<8x64xbf16>, tensor<8x64xbf16>, tensor<8x4xf32>
+}
+
+// -----
+
+// One reader of two tensors reads no more than the sum's result, which would have to be written; with another attribute
+// it is not the same; and what no reduction reads has no kernel that reads all of it anyway.
+// CHECK-LABEL: func.func @left_alone
+// CHECK-COUNT-6: "cuesta.threshold_backward"
+func.func @left_alone(%a: tensor<8x64xbf16>, %b: tensor<8x64xbf16>) -> (tensor<8x64xbf16>, tensor<8x4xbf16>, tensor<8x64xbf16>, tensor<8x64xbf16>, tensor<8x4xbf16>, tensor<8x64xbf16>, tensor<8x64xbf16>, tensor<8x4x16xbf16>) {
+  %0 = "cuesta.threshold_backward"(%a, %b) {threshold = 0.0 : f64} : (tensor<8x64xbf16>, tensor<8x64xbf16>) -> tensor<8x64xbf16>
+  %1 = "cuesta.exp"(%0) : (tensor<8x64xbf16>) -> tensor<8x64xbf16>
+  %2 = "cuesta.reshape"(%a) : (tensor<8x64xbf16>) -> tensor<8x4x16xbf16>
+  %3 = "cuesta.reshape"(%b) : (tensor<8x64xbf16>) -> tensor<8x4x16xbf16>
+  %4 = "cuesta.threshold_backward"(%2, %3) {threshold = 0.0 : f64} : (tensor<8x4x16xbf16>, tensor<8x4x16xbf16>) -> tensor<8x4x16xbf16>
+  %5 = "cuesta.sum"(%4) {dims = [2], keepdim = 0 : i64} : (tensor<8x4x16xbf16>) -> tensor<8x4xbf16>
+  %6 = "cuesta.threshold_backward"(%a, %b) {threshold = 1.0 : f64} : (tensor<8x64xbf16>, tensor<8x64xbf16>) -> tensor<8x64xbf16>
+  %7 = "cuesta.exp"(%6) : (tensor<8x64xbf16>) -> tensor<8x64xbf16>
+  %8 = "cuesta.neg"(%6) : (tensor<8x64xbf16>) -> tensor<8x64xbf16>
+  %9 = "cuesta.threshold_backward"(%2, %3) {threshold = 2.0 : f64} : (tensor<8x4x16xbf16>, tensor<8x4x16xbf16>) -> tensor<8x4x16xbf16>
+  %10 = "cuesta.sum"(%9) {dims = [2], keepdim = 0 : i64} : (tensor<8x4x16xbf16>) -> tensor<8x4xbf16>
+  %11 = "cuesta.threshold_backward"(%a, %b) {threshold = 3.0 : f64} : (tensor<8x64xbf16>, tensor<8x64xbf16>) -> tensor<8x64xbf16>
+  %12 = "cuesta.exp"(%11) : (tensor<8x64xbf16>) -> tensor<8x64xbf16>
+  %13 = "cuesta.neg"(%11) : (tensor<8x64xbf16>) -> tensor<8x64xbf16>
+  %14 = "cuesta.threshold_backward"(%2, %3) {threshold = 3.0 : f64} : (tensor<8x4x16xbf16>, tensor<8x4x16xbf16>) -> tensor<8x4x16xbf16>
+  return %1, %5, %7, %8, %10, %12, %13, %14 : tensor<8x64xbf16>, tensor<8x4xbf16>, tensor<8x64xbf16>, tensor<8x64xbf16>, tensor<8x4xbf16>, tensor<8x64xbf16>, tensor<8x64xbf16>, tensor<8x4x16xbf16>
+}
