@@ -181,14 +181,14 @@ def _sides(convolution: PaddedConvolution) -> list[ir.Value]:
 def _gains(padding: Padding) -> Iterable[tuple[ir.Value, float]]:
     """Bytes that are saved, and, below 0, bytes that padding costs, each with a value that is read or written."""
     for convolution in padding.convolutions:
-        for value in _sides(convolution):
-            yield value, 2 * byte_count(value)
-    for value in padding.copied():
-        yield value, -2 * byte_count(value)
+        yield from ((value, 2 * byte_count(value)) for value in _sides(convolution))
+    yield from ((value, -2 * byte_count(value)) for value in padding.copied())
     convolved = {c.op.results[0] for c in padding.convolutions if c.images}
     for value, dim in padding.padded.items():
         readers = users(value)
-        if not all(_reads_slice(user) or user.results[0] in convolved or padding.carried(user) for user in readers):
+        if not all(
+            _reads_slice(user) or padding.carried(user) or convolved.intersection(user.results) for user in readers
+        ):
             yield value, -2 * byte_count(value)
         dims = padding.carried(value.owner.operation)
         if dims is None:
@@ -196,9 +196,8 @@ def _gains(padding: Padding) -> Iterable[tuple[ir.Value, float]]:
         if any(user.name not in POINTWISE for user in readers):  # it is stored
             count = static_shape(value)[dim]
             yield value, -2 * byte_count(value) * (padded_count(count) / count - 1)
-        beside = [x for x, d in zip(value.owner.operands, dims, strict=True) if d is not None]
-        for x in beside:
-            if x not in padding.padded:
+        for x, d in zip(value.owner.operands, dims, strict=True):
+            if d is not None and x not in padding.padded:
                 yield x, -2 * byte_count(x)
 
 
