@@ -1,11 +1,11 @@
-"""Follows the channels of images through ops that compute every channel for itself."""
+"""Follows the last channels of images through ops that compute every channel for itself."""
 
 from __future__ import annotations
 
 from cuesta._mlir import ir
 from cuesta.dialects.cuesta.contraction import Depthwise
 from cuesta.dialects.cuesta.indexing import Index, Window
-from cuesta.dialects.cuesta.shape import Constant, Expand, Permute, Reshape
+from cuesta.dialects.cuesta.shape import Cat, Constant, Expand, Permute, Reshape, Slice
 from cuesta.dialects.types import shape_of
 from cuesta.passes.analysis.match import only_has_ones
 from cuesta.passes.graph.hoist_reshapes import POINTWISE
@@ -15,13 +15,18 @@ _DEPTHWISE = [3, 2]
 
 
 def operand_channels(op: ir.Operation, dim: int) -> list[int | None] | None:
-    """For each operand of an op the dim with the channels of dim `dim` of the op's result, or None if the operand has
-    the same number for all channels. None if the op does more with the channels than to compute each for itself."""
+    """For each operand of an op the dim whose last channels are the last ones of dim `dim` of the op's result, or None
+    if the operand has the same number for all channels, or only others. With copies of these channels behind them in
+    the operands, the op with the same attributes makes copies of its own last channel. None if it does not."""
     count = shape_of(op.results[0])[dim] if len(op.results) == 1 else 1
     if count == 1:
         return None
     if op.name in POINTWISE or Expand.matches(op) or Constant.matches(op):
         return [_aligned(x, op.results[0], dim) for x in op.operands]
+    if Cat.matches(op):
+        return [None if Cat.dim.of(op) == dim else dim, dim]
+    if Slice.matches(op):
+        return [dim] if _is_last(op, dim) else None
     if Permute.matches(op):
         return [Permute.dims.of(op)[dim]]
     if Reshape.matches(op):
@@ -54,6 +59,12 @@ def _past_indices(op: ir.Operation, dim: int) -> int | None:
     if dim < dims[0]:
         return dim
     return dim - rank + len(dims) if dim >= dims[0] + rank else None
+
+
+def _is_last(op: ir.Operation, dim: int) -> bool:
+    """Whether a slice is the last part of its operand along a dim."""
+    start, step = Slice.starts.of(op)[dim], Slice.steps.of(op)[dim]
+    return step == 1 and start + shape_of(op.results[0])[dim] == shape_of(op.operands[0])[dim]
 
 
 def _is_whole(op: ir.Operation, dim: int) -> bool:

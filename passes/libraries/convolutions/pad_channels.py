@@ -31,13 +31,12 @@ from cuesta.dialects.cuesta.pointwise import Convert
 from cuesta.dialects.cuesta.traced_strides import OPERAND_STRIDES, RESULT_STRIDES
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.top_module import target_of
-from cuesta.dialects.types import shape_of, spelling_of, static_shape, tensor
+from cuesta.dialects.types import shape_of, spelling_of, tensor
 from cuesta.passes.infra.graph_rewrite import erase_dead, functions, replace
 from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.passes.libraries.choose_layouts import channels_last
-from cuesta.passes.libraries.convolutions.channels import operand_channels
 from cuesta.passes.libraries.convolutions.convolution_epilogue import TARGETS
-from cuesta.passes.libraries.convolutions.padded_channels import PaddedConvolution, Padding, padded_count
+from cuesta.passes.libraries.convolutions.padded_channels import Channels, PaddedConvolution, Padding
 from cuesta.sizes import Number
 
 _B = GraphBuilder()
@@ -69,54 +68,56 @@ class _Padder:
     def __init__(self, padding: Padding) -> None:
         self._padding = padding
         self._convolutions = {c.op.results[0]: c for c in padding.convolutions}
-        #: a value and the dim of its channels → its padded form
-        self._made: dict[tuple[ir.Value, int], ir.Value] = {}
+        #: a value and its channels → its padded form
+        self._made: dict[tuple[ir.Value, Channels], ir.Value] = {}
 
     def run(self, ops: list[ir.Operation]) -> None:
         for op in ops:
             with ir.InsertionPoint(op), op.location:
                 if len(op.results) == 1 and (chosen := self._convolutions.get(op.results[0])) is not None:
                     self._convolution(chosen)
-                elif (dims := self._padding.carried(op)) is not None:
-                    dim = self._padding.padded[op.results[0]]
-                    self._put(op, dim, self._repeated(op, dims, dim))
+                elif (operands := self._padding.carried(op)) is not None:
+                    channels = self._padding.padded[op.results[0]]
+                    self._put(op, channels, self._repeated(op, operands, channels))
 
-    def _put(self, op: ir.Operation, dim: int, whole: ir.Value) -> None:
+    def _put(self, op: ir.Operation, channels: Channels, whole: ir.Value) -> None:
         (result,) = op.results
-        part = _B.slice(whole, dim, 0, shape_of(result)[dim])
-        self._made[part, dim] = whole
+        part = _B.slice(whole, channels.dim, 0, shape_of(result)[channels.dim])
+        self._made[part, channels] = whole
         replace(op, [part])
 
     def _convolution(self, chosen: PaddedConvolution) -> None:
         op = chosen.op
         x, weight, *bias = op.operands
-        x = self._padded(x, 1) if chosen.images else x
+        (result,) = op.results
+        x = self._padded(x, Channels.of_images(x)) if chosen.images else x
         weight = self._weight(weight, chosen)
-        bias = [self._padded(b, 0) if chosen.result else b for b in bias]
+        if chosen.result:
+            bias = [self._padded(b, Channels(0, chosen.added[0])) for b in bias]
         made = _rebuilt(op, [x, weight, *bias])
         if chosen.result:
-            self._put(op, 1, made)
+            self._put(op, Channels.of_images(result), made)
         else:
             replace(op, [made])
 
-    def _padded(self, x: ir.Value, dim: int) -> ir.Value:
+    def _padded(self, x: ir.Value, channels: Channels) -> ir.Value:
         """x with its channels padded: as it was made, computed anew, or read from memory."""
-        known = self._made.get((x, dim))
+        known = self._made.get((x, channels))
         if known is None:
             op = maker(x)
-            dims = operand_channels(op, dim) if op is not None and math.prod(shape_of(x)) <= _FEW else None
-            if op is not None and dims is not None:
-                known = self._repeated(op, dims, dim)
+            operands = channels.within(op) if op is not None and math.prod(shape_of(x)) <= _FEW else None
+            if op is not None and operands is not None:
+                known = self._repeated(op, operands, channels)
             else:
-                known = _read(x, {dim: padded_count(static_shape(x)[dim])}, repeated=[dim])
-            self._made[x, dim] = known
+                known = _read(x, {channels.dim: channels.added}, repeated=[channels.dim])
+            self._made[x, channels] = known
         return known
 
-    def _repeated(self, op: ir.Operation, dims: list[int | None], dim: int) -> ir.Value:
-        """The result of an op, whose channels are dim `dim`, from padded operands."""
-        operands = [x if d is None else self._padded(x, d) for x, d in zip(op.operands, dims, strict=True)]
-        (result,) = op.results
-        return repeat_op(op, operands, _widened(result, {dim: padded_count(static_shape(result)[dim])})).results[0]
+    def _repeated(self, op: ir.Operation, operands: list[Channels | None], channels: Channels) -> ir.Value:
+        """The result of an op from padded operands."""
+        padded = [x if own is None else self._padded(x, own) for x, own in zip(op.operands, operands, strict=True)]
+        kind = _widened(op.results[0], {channels.dim: channels.added})
+        return repeat_op(op, padded, kind).results[0]
 
     def _weight(self, weight: ir.Value, chosen: PaddedConvolution) -> ir.Value:
         """A weight whose last channel of the result is repeated, with 0 for the channels added to the images. The
@@ -127,29 +128,28 @@ class _Padder:
         if op is not None and _MUL.matches(op):
             whole, scale = op.operands
             if shape_of(whole) == shape_of(weight) and shape_of(scale) == (shape_of(weight)[0], 1, 1, 1):
-                scale = self._padded(scale, 0) if chosen.result else scale
+                if chosen.result:
+                    scale = self._padded(scale, Channels(0, chosen.added[0]))
                 return _B.pointwise("mul", self._weight(whole, chosen), scale)
         return _padded_weight(weight, chosen)
 
 
 def _padded_weight(weight: ir.Value, chosen: PaddedConvolution) -> ir.Value:
-    sizes, sides = static_shape(weight), (chosen.result, chosen.images)
-    counts = {d: padded_count(sizes[d]) for d, is_padded in enumerate(sides) if is_padded}
-    return _read(weight, counts, repeated=[0] if chosen.result else [])
+    added = {d: n for d, n in enumerate(chosen.added) if n}
+    return _read(weight, added, repeated=[0] if chosen.result else [])
 
 
-def _read(x: ir.Value, counts: dict[int, int], repeated: list[int]) -> ir.Value:
-    """x with `counts[d]` elements along each dim d that is named; those that it lacks are 0, or along the dims
-    `repeated` its last ones."""
+def _read(x: ir.Value, added: dict[int, int], repeated: list[int]) -> ir.Value:
+    """x with `added[d]` more elements along each dim d that is named: 0, or along the dims `repeated` its last ones."""
     rank = len(shape_of(x))
-    window = Window(x, [0] * rank, [1] * rank, [1] * rank, 0.0, _widened(x, counts))
+    window = Window(x, [0] * rank, [1] * rank, [1] * rank, 0.0, _widened(x, added))
     if repeated:
         Window.repeated.put(window, repeated)
     return window.result
 
 
-def _widened(x: ir.Value, counts: dict[int, int]) -> ir.Type:
-    return tensor([counts.get(d, n) for d, n in enumerate(shape_of(x))], spelling_of(x))
+def _widened(x: ir.Value, added: dict[int, int]) -> ir.Type:
+    return tensor([n + added.get(d, 0) for d, n in enumerate(shape_of(x))], spelling_of(x))
 
 
 def _rebuilt(op: ir.Operation, operands: list[ir.Value]) -> ir.Value:
@@ -157,7 +157,8 @@ def _rebuilt(op: ir.Operation, operands: list[ir.Value]) -> ir.Value:
     x, weight, *bias = operands
     c, a = Convolution, op.attributes
     parameters = (c.stride, c.padding, c.dilation, c.transposed, c.output_padding, c.groups)
-    kind = _widened(op.results[0], {1: static_shape(weight)[0]})
+    n, _, *places = shape_of(op.results[0])
+    kind = tensor([n, shape_of(weight)[0], *places], spelling_of(x))
     made = Convolution(x, weight, bias[0] if bias else None, *[a[p.name] for p in parameters], kind)
     if (by := Convolution.cudnn.find(op)) is not None:
         Convolution.cudnn.put(made, by)

@@ -48,6 +48,25 @@ def padded_count(channels: int) -> int:
 
 
 @dataclass(frozen=True)
+class Channels:
+    """The dim of a value's channels, and how many are added to them."""
+
+    dim: int
+    added: int
+
+    @classmethod
+    def of_images(cls, x: ir.Value) -> Channels:
+        """Those of the images, or of the result, of a convolution."""
+        count = static_shape(x)[1]
+        return cls(1, padded_count(count) - count)
+
+    def within(self, op: ir.Operation) -> list[Channels | None] | None:
+        """Those of each operand of an op whose result has these; None if its operands cannot tell what they are."""
+        dims = operand_channels(op, self.dim) if len(op.results) == 1 else None
+        return None if dims is None else [None if d is None else Channels(d, self.added) for d in dims]
+
+
+@dataclass(frozen=True)
 class PaddedConvolution:
     """A convolution, and whether its images and its result are padded."""
 
@@ -55,14 +74,23 @@ class PaddedConvolution:
     images: bool
     result: bool
 
+    @property
+    def added(self) -> tuple[int, int]:
+        """The channels that are added to the result and to the images."""
+        (result,), (x, *_) = self.op.results, self.op.operands
+        return (
+            Channels.of_images(result).added if self.result else 0,
+            Channels.of_images(x).added if self.images else 0,
+        )
+
 
 @dataclass
 class Padding:
-    """What is padded in a function: `convolutions` in program order, and the dim of the channels of each value that
-    there is in padded form."""
+    """What is padded in a function: `convolutions` in program order, and the channels of each value that there is in
+    padded form."""
 
     convolutions: list[PaddedConvolution]
-    padded: dict[ir.Value, int] = field(default_factory=dict)
+    padded: dict[ir.Value, Channels] = field(default_factory=dict)
 
     @classmethod
     def of(cls, function: func.FuncOp, target: str) -> Padding:
@@ -83,11 +111,11 @@ class Padding:
         images = (c.op.operands[0] for c in self.convolutions if c.images)
         return list(dict.fromkeys(x for x in images if x not in self.padded))
 
-    def carried(self, op: ir.Operation) -> list[int | None] | None:
-        """For each operand the dim of its channels, if the op is to be computed in padded form."""
+    def carried(self, op: ir.Operation) -> list[Channels | None] | None:
+        """The channels of each operand, if the op is to be computed in padded form."""
         if len(op.results) != 1 or Convolution.matches(op) or op.results[0] not in self.padded:
             return None
-        return operand_channels(op, self.padded[op.results[0]])
+        return self.padded[op.results[0]].within(op)
 
     def _follow(self, ops: list[ir.Operation]) -> None:
         """Fills `padded`: what a padded convolution makes, and what is computed from this and wanted padded."""
@@ -97,25 +125,24 @@ class Padding:
                 continue
             (result,) = op.results
             if result in made:
-                self.padded[result] = 1
-            elif (dim := wanted.get(result)) is not None:
-                dims = operand_channels(op, dim) or ()
-                if any(d is not None and self.padded.get(x) == d for x, d in zip(op.operands, dims, strict=False)):
-                    self.padded[result] = dim
+                self.padded[result] = Channels.of_images(result)
+            elif (channels := wanted.get(result)) is not None:
+                pairs = zip(op.operands, channels.within(op) or (), strict=False)
+                if any(own is not None and self.padded.get(x) == own for x, own in pairs):
+                    self.padded[result] = channels
 
-    def _wanted(self, ops: list[ir.Operation]) -> dict[ir.Value, int]:
-        """The values that a padded convolution reads, or what computes these, each with the dim of its channels."""
-        wanted = {c.op.operands[0]: 1 for c in self.convolutions if c.images}
+    def _wanted(self, ops: list[ir.Operation]) -> dict[ir.Value, Channels]:
+        """The values that a padded convolution reads, or that these are computed from, each with its channels."""
+        wanted = {x: Channels.of_images(x) for x in (c.op.operands[0] for c in self.convolutions if c.images)}
         for c in self.convolutions:
             epilogue = epilogue_of(c.op.results[0]) if c.result and refusal(c.op) is None else None
             if epilogue is not None:  # cuDNN computes it, on what it has padded
-                wanted[epilogue.relu.results[0]] = 1
+                wanted[epilogue.relu.results[0]] = Channels.of_images(c.op.results[0])
         for op in reversed(ops):
-            if len(op.results) != 1 or (dim := wanted.get(op.results[0])) is None:
-                continue
-            for x, d in zip(op.operands, operand_channels(op, dim) or (), strict=False):
-                if d is not None:
-                    wanted.setdefault(x, d)
+            channels = wanted.get(op.results[0]) if len(op.results) == 1 else None
+            if channels is not None:
+                pairs = zip(op.operands, channels.within(op) or (), strict=False)
+                wanted |= {x: own for x, own in pairs if own is not None and x not in wanted}
         return wanted
 
 
@@ -157,8 +184,8 @@ class _Groups:
         for convolution in padding.convolutions:
             self._unite(_sides(convolution))
         for value in padding.padded:
-            dims = padding.carried(value.owner.operation) or []
-            self._unite([value, *(x for x, d in zip(value.owner.operands, dims, strict=False) if d is not None)])
+            pairs = zip(value.owner.operands, padding.carried(value.owner.operation) or (), strict=False)
+            self._unite([value, *(x for x, own in pairs if own is not None)])
 
     def _top(self, value: ir.Value) -> ir.Value:
         while value in self._above:
@@ -184,20 +211,19 @@ def _gains(padding: Padding) -> Iterable[tuple[ir.Value, float]]:
         yield from ((value, 2 * byte_count(value)) for value in _sides(convolution))
     yield from ((value, -2 * byte_count(value)) for value in padding.copied())
     convolved = {c.op.results[0] for c in padding.convolutions if c.images}
-    for value, dim in padding.padded.items():
+    for value, channels in padding.padded.items():
         readers = users(value)
         if not all(
             _reads_slice(user) or padding.carried(user) or convolved.intersection(user.results) for user in readers
         ):
             yield value, -2 * byte_count(value)
-        dims = padding.carried(value.owner.operation)
-        if dims is None:
+        operands = padding.carried(value.owner.operation)
+        if operands is None:
             continue
         if any(user.name not in POINTWISE for user in readers):  # it is stored
-            count = static_shape(value)[dim]
-            yield value, -2 * byte_count(value) * (padded_count(count) / count - 1)
-        for x, d in zip(value.owner.operands, dims, strict=True):
-            if d is not None and x not in padding.padded:
+            yield value, -2 * byte_count(value) * channels.added / static_shape(value)[channels.dim]
+        for x, own in zip(value.owner.operands, operands, strict=True):
+            if own is not None and x not in padding.padded:
                 yield x, -2 * byte_count(x)
 
 
