@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from cuesta._mlir import ir
+from cuesta.dialects.cuesta import reduction
 from cuesta.dialects.cuesta.contraction import Depthwise
 from cuesta.dialects.cuesta.indexing import Index, Window
+from cuesta.dialects.cuesta.reduction import Reduced
 from cuesta.dialects.cuesta.shape import Cat, Constant, Expand, Permute, Reshape, Slice
 from cuesta.dialects.types import shape_of
 from cuesta.passes.analysis.match import only_has_ones
@@ -23,6 +25,9 @@ def operand_channels(op: ir.Operation, dim: int) -> list[int | None] | None:
         return None
     if op.name in POINTWISE or Expand.matches(op) or Constant.matches(op):
         return [_aligned(x, op.results[0], dim) for x in op.operands]
+    if reduction.row_of(op) is not None:
+        kept = _unreduced(op, dim)
+        return None if kept is None else [kept]
     if Cat.matches(op):
         return [None if Cat.dim.of(op) == dim else dim, dim]
     if Slice.matches(op):
@@ -59,6 +64,14 @@ def _past_indices(op: ir.Operation, dim: int) -> int | None:
     if dim < dims[0]:
         return dim
     return dim - rank + len(dims) if dim >= dims[0] + rank else None
+
+
+def _unreduced(op: ir.Operation, dim: int) -> int | None:
+    """The dim of a reduction's operand that is dim `dim` of its result; None if it is reduced."""
+    dims = Reduced.dims.of(op)
+    if Reduced.keepdim.of(op):
+        return None if dim in dims else dim
+    return [d for d in range(len(shape_of(op.operands[0]))) if d not in dims][dim]
 
 
 def _is_last(op: ir.Operation, dim: int) -> bool:

@@ -105,7 +105,7 @@ class _Padder:
         known = self._made.get((x, channels))
         if known is None:
             op = maker(x)
-            operands = channels.within(op) if op is not None and math.prod(shape_of(x)) <= _FEW else None
+            operands = channels.within(op) if op is not None and all(map(_is_few, (x, *op.operands))) else None
             if op is not None and operands is not None:
                 known = self._repeated(op, operands, channels)
             else:
@@ -132,6 +132,10 @@ class _Padder:
                     scale = self._padded(scale, Channels(0, chosen.added[0]))
                 return _B.pointwise("mul", self._weight(whole, chosen), scale)
         return _padded_weight(weight, chosen)
+
+
+def _is_few(x: ir.Value) -> bool:
+    return math.prod(shape_of(x)) <= _FEW
 
 
 def _padded_weight(weight: ir.Value, chosen: PaddedConvolution) -> ir.Value:
