@@ -86,8 +86,8 @@ class Uses(nn.Module):
         return a, self.both(torch.cat([c, d], 1)), self.classes(c.mean((2, 3))), b[:, 3:17]
 
 
-#: Name → the model, the shape of its images, and how many channels the convolutions that ATen computes then have. 5 would
-#: be too many more, and what is divided along the channels is not padded, nor what comes after it.
+#: Name → the model, the shape of its images, and how many channels the convolutions that ATen computes then have. To 5
+#: too many would be added. What is divided along the channels is not padded, nor what comes after it.
 CASES: dict[str, tuple[nn.Module, tuple[int, ...], set[int]]] = {
     "residual": (nn.Sequential(Basic(18), Basic(18)), (2, 18, 9, 7), {24}),
     "silu": (nn.Sequential(Basic(18, F.silu), Basic(18, F.silu)), (2, 18, 8, 8), {24}),
