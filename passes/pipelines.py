@@ -183,13 +183,14 @@ _GPU_STEPS = {
     "sum-depthwise-gradients": (),
     # Images of few channels first: cuDNN has no kernel for them, whatever its epilogue.
     # In the layout that it prefers, cuDNN computes epilogues that the CPU leaves to the kernel after the convolution.
-    # Folding comes first: it makes a bias, which is part of the epilogue.
+    # Folding comes first: it makes a bias, which is part of the epilogue. Then channels are padded: the folded weight
+    # is written once, with its zeros, and what follows is still ops, through which the padding is carried.
     # What cuDNN computes in no epilogue joins a kernel of ours where pixels are multiplied one by one.
     # Biases that are in no epilogue become ops of ours last.
     # A product whose result is read transposed is written so, before it is chosen who computes it.
     "call-libraries": (
         "stem-convolutions",
-        *EPILOGUES,
+        *("fold-batch-norm", "pad-channels", "fuse-cudnn-convolution"),
         *("pointwise-convolutions", "convolution-biases", "multiply-as-read"),
         "call-libraries",
     ),

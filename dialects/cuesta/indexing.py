@@ -50,7 +50,8 @@ class Gather(CheckedRead, name="gather", traits=[ext.Pure]):
 class Window(Operation, name="window", traits=[ext.Pure]):
     """result[i] = x[(start + i * step) // divisor] in each dim, or the number `outside` if x has no such element.
 
-    Reads a pool's windows, with one op for each place in the window, and images with repeated pixels.
+    Reads a pool's windows, with one op for each place in the window, and images with repeated pixels. Beyond the ends
+    of the dims `repeated`, x has its first and last elements again.
     """
 
     x: Operand
@@ -58,6 +59,7 @@ class Window(Operation, name="window", traits=[ext.Pure]):
     steps: Ints
     divisors: Ints
     outside: Float
+    repeated: Annotated[Ints, OPTIONAL]
     result: Result
 
 
@@ -104,7 +106,7 @@ def _window(op: ir.Operation, xs: Tensors) -> torch.Tensor:
     inside = torch.ones(())
     for d, (size, start, step, divisor) in enumerate(zip(types.static_shape(op.results[0]), *columns, strict=True)):
         at = torch.div(start + torch.arange(size) * step, divisor, rounding_mode="floor")
-        within = (at >= 0) & (at < x.shape[d])
+        within = ((at >= 0) & (at < x.shape[d])) | torch.tensor(d in (Window.repeated.find(op) or ()))
         inside = inside.bool() & within.reshape([-1 if i == d else 1 for i in range(x.dim())])
         x = x.index_select(d, at.clamp(0, x.shape[d] - 1))
     number = Window.outside.of(op)
@@ -155,6 +157,9 @@ def _verify_window(op: ir.Operation) -> str | None:
         return f"starts, steps, divisors and result need {len(x)} entries, as the operand has dims"
     if any(divisor < 1 for divisor in divisors):
         return f"divisors {divisors} must be positive"
+    repeated = Window.repeated.find(op) or []
+    if any(not 0 <= d < len(x) for d in repeated):
+        return f"repeated dims {repeated} are outside [0, {len(x)})"
     if types.spelling_of(op.operands[0]) != types.spelling_of(op.results[0]):
         return f"keeps the element type {types.spelling_of(op.operands[0])}"
     return None

@@ -190,6 +190,7 @@ def lower_window(b: LinalgBuilder, op: ir.Operation) -> None:
     (x,) = op.operands
     sizes, result, spelling = shape_of(x), shape_of(op.results[0]), spelling_of(x)
     columns = [Window.starts.of(op), Window.steps.of(op), Window.divisors.of(op)]
+    repeated = Window.repeated.find(op) or []
     loops = [d for d, s in enumerate(result) if s != 1]
     source = b.squeezed_form(x)
     index = ir.IndexType.get()
@@ -213,12 +214,12 @@ def lower_window(b: LinalgBuilder, op: ir.Operation) -> None:
                 at = arith.subi(at, arith.constant(index, whole)) if whole else at
             if isinstance(low, Size) or low < 0:
                 zero = arith.constant(index, 0)
-                inside.append(arith.cmpi(arith.CmpIPredicate.sge, at, zero))
+                inside += [] if d in repeated else [arith.cmpi(arith.CmpIPredicate.sge, at, zero)]
                 at = arith.maxsi(at, zero)
             past = high - size
             if isinstance(past, Size) or past >= 0:
                 last = index_value(size - 1)
-                inside.append(arith.cmpi(arith.CmpIPredicate.sle, at, last))
+                inside += [] if d in repeated else [arith.cmpi(arith.CmpIPredicate.sle, at, last)]
                 at = arith.minsi(at, last)
             where.append(at if size != 1 else None)
         value = _extract(source, where, sizes, spelling)

@@ -10,7 +10,7 @@ from cuesta._mlir import ir
 from cuesta.dialects.affine_maps import operand_dims
 from cuesta.dialects.cuesta import Cuesta
 from cuesta.dialects.cuesta.contraction import Depthwise, MatMul
-from cuesta.dialects.cuesta.shape import Cat, Copy, Permute, Reshape
+from cuesta.dialects.cuesta.shape import Cat, Copy, Permute, Reshape, Slice
 from cuesta.dialects.cuesta.traced_strides import RESULT_STRIDES
 from cuesta.dialects.graph_function import argument_strides
 from cuesta.dialects.kernel_fields import WINDOWS
@@ -84,6 +84,9 @@ class MemoryOrder:
             (x,) = op.operands
             strides = self._strides(x)
             return None if strides is None else view_strides(shape_of(x), strides, shape_of(value))
+        if Slice.matches(op):
+            strides = self._strides(op.operands[0])
+            return None if strides is None else tuple(n * s for n, s in zip(strides, Slice.steps.of(op), strict=True))
         if Cat.matches(op):
             # form-kernels takes the order of most parts. Here: the order of the largest part whose order is known.
             parts = sorted(op.operands, key=lambda x: -estimate(shape_of(x)))

@@ -113,7 +113,7 @@ def _for_cudnn(function: func.FuncOp, convolutions: list[ir.Operation]) -> list[
     row_major = sum(
         len(shape_of(value)) == 4
         and value not in weights
-        and not (strides and _is_channels_last(shape_of(value), strides))
+        and not (strides and is_channels_last(shape_of(value), strides))
         for value, strides in _returned(function)
     )
     return chosen if row_major <= _RETURNED_SHARE * len(chosen) else []
@@ -134,14 +134,14 @@ def _for_onednn(function: func.FuncOp, convolutions: list[ir.Operation]) -> list
     row_major = [
         value
         for value, strides in _returned(function)
-        if strides is not None and not _is_channels_last(shape_of(value), strides)
+        if strides is not None and not is_channels_last(shape_of(value), strides)
     ]
     return [
         op for op in convolutions if Convolution.onednn.is_on(op) and op.results[0] not in row_major and _moves_less(op)
     ]
 
 
-def _is_channels_last(sizes: Sequence[Number], strides: Sequence[Number]) -> bool:
+def is_channels_last(sizes: Sequence[Number], strides: Sequence[Number]) -> bool:
     return len(sizes) == 4 and same_places(sizes, strides, channels_last(sizes))
 
 

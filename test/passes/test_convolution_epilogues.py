@@ -49,11 +49,11 @@ def cudnn_on_the_cpu() -> Iterator[None]:
 class Block(nn.Module):
     """A residual block with a projection, as ResNet has it."""
 
-    def __init__(self) -> None:
+    def __init__(self, channels: int, inner: int, results: int) -> None:
         super().__init__()
-        self.first, self.norm = nn.Conv2d(24, 32, 3, stride=2, padding=1, bias=False), nn.BatchNorm2d(32)
-        self.second, self.norm2 = nn.Conv2d(32, 48, 1), nn.BatchNorm2d(48)
-        self.project, self.norm3 = nn.Conv2d(24, 48, 1, stride=2, bias=False), nn.BatchNorm2d(48)
+        self.first, self.norm = nn.Conv2d(channels, inner, 3, stride=2, padding=1, bias=False), nn.BatchNorm2d(inner)
+        self.second, self.norm2 = nn.Conv2d(inner, results, 1), nn.BatchNorm2d(results)
+        self.project, self.norm3 = nn.Conv2d(channels, results, 1, stride=2, bias=False), nn.BatchNorm2d(results)
         for norm in (self.norm, self.norm2, self.norm3):
             norm.running_mean = torch.randn(norm.num_features)
             norm.running_var = torch.rand(norm.num_features) * 4 + 0.05
@@ -71,10 +71,13 @@ def error(found: Tensor, exact: Tensor) -> float:
 
 @pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_no_further_off_than_eager(dtype: torch.dtype, memory_format: torch.memory_format) -> None:
+@pytest.mark.parametrize("channels", [(24, 32, 48), (18, 36, 50)], ids=["multiples of 8", "padded"])
+def test_no_further_off_than_eager(
+    dtype: torch.dtype, memory_format: torch.memory_format, channels: tuple[int, int, int]
+) -> None:
     torch.manual_seed(3)
-    model = Block().eval().to(dtype).to(memory_format=memory_format)  # type: ignore[call-overload]
-    x = torch.randn(4, 24, 16, 16, dtype=dtype).to(memory_format=memory_format)
+    model = Block(*channels).eval().to(dtype).to(memory_format=memory_format)  # type: ignore[call-overload]
+    x = torch.randn(4, channels[0], 16, 16, dtype=dtype).to(memory_format=memory_format)
     state = dict(model.state_dict())
     names = list(state)
 
@@ -96,5 +99,6 @@ def test_no_further_off_than_eager(dtype: torch.dtype, memory_format: torch.memo
     assert text.count("aten.cudnn_convolution_add_relu.default") == 1
     assert text.count("aten.convolution.default") == 1  # the projection, whose bias the other one took
     assert "cuesta.relu" not in text
+    assert ("cuesta.window" in text) == (dtype == torch.bfloat16 and channels[0] % 8 != 0)
     (found,) = run_reference(module, [x, *state.values()])
     assert error(found, exact) <= 2 * error(eager, exact)

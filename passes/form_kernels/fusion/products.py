@@ -78,6 +78,8 @@ def product_refusal(
         written = [classes - {k}] if first.factor is None else [classes - {k}, classes - {k, n}]
         if own not in written and node.index not in internal:
             return "every program of the matrix product would write the op's result"
+        if {k, n} <= own and node.gathers:
+            return "every program of the matrix product would look up its right factor element by element"
         if k in own and is_in_panels(first.tile):
             return "every tile of the matrix product would recompute its operand"
         if k in own and _is_dear(node, own, first, {m: (0, n), n: (1, m)}, space):

@@ -224,6 +224,14 @@ func.func @window_divided_by_nothing(%x0: tensor<4xf32>) {
 
 // -----
 
+func.func @window_that_repeats_no_dim(%x0: tensor<4xf32>) {
+  // expected-error@below {{repeated dims [1] are outside [0, 1)}}
+  %0 = "cuesta.window"(%x0) {starts = [0], steps = [1], divisors = [1], outside = 0.0 : f64, repeated = [1]} : (tensor<4xf32>) -> tensor<5xf32>
+  return
+}
+
+// -----
+
 func.func @window_of_another_type(%x0: tensor<4xf32>) {
   // expected-error@below {{keeps the element type f32}}
   %0 = "cuesta.window"(%x0) {starts = [0], steps = [1], divisors = [1], outside = 0.0 : f64} : (tensor<4xf32>) -> tensor<4xi64>

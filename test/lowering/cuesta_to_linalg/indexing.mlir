@@ -149,6 +149,20 @@ func.func @window_of_repeated(%x: tensor<4xf32>) -> tensor<8xf32> {
   return %0 : tensor<8xf32>
 }
 
+// The last row again, but 0 in the columns that x has not.
+// CHECK-LABEL: func.func @window_that_repeats_rows
+// CHECK-SAME: (%[[X:.*]]: tensor<3x4xf32>)
+// CHECK-NOT: arith.cmpi
+// CHECK: %[[ROW:.*]] = arith.minsi
+// CHECK: %[[INSIDE:.*]] = arith.cmpi sle
+// CHECK: %[[COLUMN:.*]] = arith.minsi
+// CHECK: %[[IN:.*]] = tensor.extract %[[X]][%[[ROW]], %[[COLUMN]]]
+// CHECK: arith.select %[[INSIDE]], %[[IN]]
+func.func @window_that_repeats_rows(%x: tensor<3x4xf32>) -> tensor<5x6xf32> {
+  %0 = "cuesta.window"(%x) {starts = [0, 0], steps = [1, 1], divisors = [1, 1], outside = 0.0 : f64, repeated = [0]} : (tensor<3x4xf32>) -> tensor<5x6xf32>
+  return %0 : tensor<5x6xf32>
+}
+
 // Many positions are looked at row by row, and then the rows' results.
 // CHECK-LABEL: func.func @many_rows
 // CHECK-SAME: (%[[X:.*]]: tensor<256x8xf32>, %[[I:.*]]: tensor<256x512xi64>)
