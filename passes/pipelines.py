@@ -190,7 +190,7 @@ _GPU_STEPS = {
     # A product whose result is read transposed is written so, before it is chosen who computes it.
     "call-libraries": (
         "stem-convolutions",
-        *("fold-batch-norm", "pad-channels", "fuse-cudnn-convolution"),
+        *("fold-batch-norm", "pad-channels", "pad-groups", "fuse-cudnn-convolution"),
         *("pointwise-convolutions", "convolution-biases", "multiply-as-read"),
         "call-libraries",
     ),

@@ -94,7 +94,7 @@ class _Padder:
         weight = self._weight(weight, chosen)
         if chosen.result:
             bias = [self._padded(b, Channels(0, chosen.added[0])) for b in bias]
-        made = _rebuilt(op, [x, weight, *bias])
+        made = rebuilt(op, [x, weight, *bias])
         if chosen.result:
             self._put(op, Channels.of_images(result), made)
         else:
@@ -156,7 +156,7 @@ def _widened(x: ir.Value, added: dict[int, int]) -> ir.Type:
     return tensor([n + added.get(d, 0) for d, n in enumerate(shape_of(x))], spelling_of(x))
 
 
-def _rebuilt(op: ir.Operation, operands: list[ir.Value]) -> ir.Value:
+def rebuilt(op: ir.Operation, operands: list[ir.Value]) -> ir.Value:
     """The convolution of padded operands, in channels_last."""
     x, weight, *bias = operands
     c, a = Convolution, op.attributes
