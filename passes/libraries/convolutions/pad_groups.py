@@ -34,6 +34,7 @@ from cuesta.passes.libraries.convolutions.convolution_gradients import (
     gradient_arguments,
 )
 from cuesta.passes.libraries.convolutions.pad_channels import rebuilt
+from cuesta.passes.libraries.split_readers import Merged, split_readers
 from cuesta.policy.convolution_layouts import padded_group
 
 _B = GraphBuilder()
@@ -99,10 +100,11 @@ class _Groups:
         return _images(_B.reshape(whole, [self.count * outer, *window, wide]))
 
     def cut_images(self, x: ir.Value) -> ir.Value:
-        return self._cut(x, self.images)
+        return self._part(x, self.images).build()
 
-    def cut_results(self, x: ir.Value) -> ir.Value:
-        return self._cut(x, self.results)
+    def results_of(self, x: ir.Value) -> Merged:
+        """A convolution's results without what was added to them."""
+        return self._part(x, self.results)
 
     def cut_bias(self, bias: ir.Value) -> ir.Value:
         own, wide = self.results
@@ -124,13 +126,11 @@ class _Groups:
         whole = _with_zeros(_B.reshape(rows, [*places, self.count, own]), [*places, self.count, wide])
         return _images(_B.reshape(whole, [*places, self.count * wide]))
 
-    def _cut(self, x: ir.Value, widths: tuple[int, int]) -> ir.Value:
+    def _part(self, x: ir.Value, widths: tuple[int, int]) -> Merged:
         own, wide = widths
-        if own == wide:
-            return x
         *places, _ = static_shape(rows := _rows(x))
         part = _B.slice(_B.reshape(rows, [*places, self.count, wide]), len(places) + 1, 0, own)
-        return _images(_B.reshape(part, [*places, self.count * own]))
+        return Merged(part, ((0,), (3, 4), (1,), (2,)))
 
 
 def _rows(x: ir.Value) -> ir.Value:
@@ -158,7 +158,9 @@ def _convolution(op: ir.Operation, target: str) -> None:
     if not _may_be_padded(op.results[0], made[0], target):
         return
     operands = [found.padded_images(x), found.padded_weight(weight), *map(found.padded_bias, bias)]
-    replace(op, [found.cut_results(rebuilt(op, operands))])
+    part = found.results_of(rebuilt(op, operands))
+    replace(op, [result := part.build()])
+    split_readers(result, part)
 
 
 def _gradients(op: ir.Operation, target: str) -> None:
