@@ -4,12 +4,13 @@ concatenations, whose parts are written in place.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Container, Mapping, Sequence
 from typing import TypeAlias
 
 from cuesta._mlir import ir
 from cuesta.dialects import aten
-from cuesta.dialects.cuesta.shape import Expand, Permute, Reshape
+from cuesta.dialects.cuesta.shape import Expand, Permute, Reshape, Slice
 from cuesta.dialects.named_linalg import is_generic
 from cuesta.dialects.product import is_in_panels
 from cuesta.dialects.types import byte_size, row_major, shape_of, spelling_of
@@ -111,6 +112,7 @@ def plan(
             for value, traced in zip(item.op.operands, aten.traced_strides(item.op), strict=True):
                 if traced is not None:
                     _prefer(where, value, traced)
+                    _prefer_whole(where, value, traced)
     for item in items:
         if isinstance(item, Node) and item.windows:  # channels side by side
             for value in (item.op.operands[0], *item.gathers):
@@ -183,6 +185,39 @@ def _prefer(where: Assignment, value: Value, strides: Sequence[Number]) -> None:
     own = [strides[d] for d in dims]
     if is_dense(shape_of(root), own):
         where.preferred[root] = memory_order(shape_of(root), own)
+
+
+def _prefer_whole(where: Assignment, value: Value, strides: Sequence[Number]) -> None:
+    """Makes the generic that computes a whole write it such that a part of it has these strides, where the part is all
+    of the whole but along one dim: queries, keys and values that one product gives. They then lie one behind the
+    other, and each is read where it lies. Unless the generic writes in another order for somebody else."""
+    layout = Layout(0, 0, tuple(shape_of(value)), tuple(strides))
+    is_part = False
+    while not isinstance(value.owner, ir.Block) and not is_generic(value.owner):
+        owner, sizes = value.owner, tuple(shape_of(value.owner.operands[0]))
+        if Permute.matches(owner):
+            dims = Permute.dims.of(owner)
+            order = [dims.index(d) for d in range(len(dims))]
+            layout = Layout(0, 0, sizes, tuple(layout.strides[d] for d in order))
+        elif Reshape.matches(owner) and (reshaped := layout.reshape(sizes)) is not None:
+            layout = reshaped
+        elif Slice.matches(owner) and (whole := _around(layout, sizes)) is not None:
+            layout, is_part = whole, True
+        else:
+            return
+        value = owner.operands[0]
+    if is_part and not isinstance(value.owner, ir.Block) and value not in where.preferred:
+        where.preferred[value] = memory_order(layout.sizes, layout.strides)
+
+
+def _around(part: Layout, sizes: tuple[Number, ...]) -> Layout | None:
+    """The layout of a tensor of which a slice takes one element along one dim and all along the others, and lies dense;
+    None for other slices. The parts are then one behind the other."""
+    cut = [d for d, (whole, own) in enumerate(zip(sizes, part.sizes, strict=True)) if whole != own]
+    if len(cut) != 1 or part.sizes[cut[0]] != 1 or not is_dense(part.sizes, part.strides):
+        return None
+    count = math.prod(part.sizes)
+    return Layout(0, 0, sizes, tuple(count if d == cut[0] else n for d, n in enumerate(part.strides)))
 
 
 def _in_blocks(items: Sequence[Item], grouping: Grouping) -> set[Value]:
