@@ -141,9 +141,7 @@ class RecordedProgram:
     def _copies_results(self, recording: Recording, tensors: list[Tensor]) -> bool:
         """Whether a recording copies an argument that lies where another recording returns it."""
         places = [tensors[i].data_ptr() for i in recording.copied if i not in self._wandering]
-        return not self._recorder.returned.isdisjoint(places) and any(
-            place in self._recorder.returned and place not in recording.returned for place in places
-        )
+        return bool(self._recorder.returned.intersection(places) - recording.returned)
 
     def _runs_unrecorded(
         self, known: list[Recording], fitting: list[Recording], current: list[Recording], tensors: list[Tensor]

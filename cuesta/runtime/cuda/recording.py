@@ -2,7 +2,7 @@
 
 A replay writes two kinds of memory: its results, and what it needs in between. What it needs in between is shared with
 all other recordings of the device, so it may be where a recording made later has its results. Before a replay, results
-of either kind that somebody still holds are moved to other memory.
+in either that somebody still holds are moved to other memory.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """Computes once what is computed in two shapes, where its readers would read more than that.
 
-    %2 = cuesta.add(%0, %1)           : 2x64x8       %3, %4 = cuesta.reshape(%0), cuesta.reshape(%1)
-    %3, %4 = cuesta.reshape(%0), cuesta.reshape(%1)  %5 = cuesta.add(%3, %4)       : 2x4x16x8
-    %5 = cuesta.add(%3, %4)           : 2x4x16x8     %6 = cuesta.sum(%5)
-    %6 = cuesta.sum(%5)                         →    %2 = cuesta.reshape(%5)
-    … readers of %2                                  … readers of %2
+    %2 = cuesta.add(%0, %1)              : 8x64          %3 = cuesta.add(reshape(%0), reshape(%1))    : 8x4x16
+    %3 = cuesta.add(reshape(%0), reshape(%1))     →      %2 = cuesta.reshape(%3)                      : 8x64
+    %4 = cuesta.sum(%3)                  : 8x4           %4 = cuesta.sum(%3)                          : 8x4
 
 A reduction that is split reads its operand in other dims than the operand's other readers, and hoist-reshapes moves the
 reshape above cheap ops, which are then computed in both shapes. That costs nothing where their operands are read
