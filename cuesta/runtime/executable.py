@@ -222,10 +222,18 @@ def _checker(loaded: LoadedObject, metadata: Program, tables: tuple[int, Any]) -
     check = _ENTRY(loaded.symbols[CHECK])
     held = metadata["released"]
 
+    first = count + _BEFORE_BASES + len(metadata["bases"])
+    slots = ctypes.c_int64 * (first + len(held))
+    zeros = slots()
+    zeros[count + _BEFORE_BASES - 2] = tables[0]
+
     def fits(tensors: list[Tensor]) -> bool:
+        words = slots.from_buffer_copy(zeros)
+        words[count + _BEFORE_BASES - 1] = id(tensors)
+        if not held:
+            return bool(check(ctypes.addressof(words)) == 0)
         handles = make_handles([tensors[i] for i in held])
-        slots = [*[0] * (count + 3), tables[0], id(tensors), *[0] * len(metadata["bases"]), *handles]
-        words = (ctypes.c_int64 * len(slots))(*slots)
+        words[first:] = handles  # type: ignore[assignment]
         code = check(ctypes.addressof(words))
         steal(*handles)
         return bool(code == 0)
