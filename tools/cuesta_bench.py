@@ -125,6 +125,12 @@ def _add_measurements(parser: argparse.ArgumentParser) -> None:
         help="compile all cases into one cache first, N processes at a time; of a suite, "
         "N cases at a time (half of the cores)",
     )
+    gpu.add_argument(
+        "--no-cold",
+        dest="cold",
+        action="store_false",
+        help="of a suite, measure no cold compile times: each case compiles in the process that times it",
+    )
 
 
 def parse(argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[Any], list[str]]:
@@ -154,6 +160,8 @@ def parse(argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[Any], li
         parser.error("--language, --suite and --survey are lists of cases: choose one")
     if not on_gpu and (arguments.kernels or arguments.prepare or arguments.suite):
         parser.error("--kernels, --prepare and --suite need --device cuda")
+    if not arguments.cold and not arguments.suite:
+        parser.error("--no-cold is for --suite: other runs measure cold compile times with --compile only")
     if arguments.prepare and arguments.compile:
         parser.error("--prepare fills the caches, which --compile needs empty")
     backends = _backends(parser, arguments)

@@ -48,6 +48,17 @@ def test_a_wave_compiles_and_times_and_one_failure_is_a_row(tmp_path: Path, caps
     assert "fn_small_8x8" in capsys.readouterr().out
 
 
+def test_without_cold_compile_times_the_process_that_times_compiles(tmp_path: Path) -> None:
+    kept = tmp_path / "a.json"
+    cases = [case for case in GPU_CASES if case.name == "fn_small_8x8"]
+    assert run_on_cpu(cases, "--backends", "eager,cuesta", "--repeats", "2", "--no-cold", "--json", str(kept)) == 0
+    found = json.loads(kept.read_text())["suite"]["fn_small_8x8"]
+    assert tables.is_right(found) and found["cold"] == {}
+    assert found["contenders"]["cuesta"]["compile"] > 0
+    with pytest.raises(SystemExit):
+        cuesta_bench.parse(["--device", "cuda", "--no-cold"])
+
+
 def timed(*seconds: float, memory: int = 100, right: bool = True) -> dict[str, Any]:
     samples = [{"device": s, "wall": s, "host": s} for s in seconds]
     accuracy = {"right": right, "outputs": 3.0, "gradients": None}

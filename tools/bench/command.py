@@ -126,7 +126,10 @@ def measure_suite(
     about, size = results["machine"], arguments.prepare or max(1, (os.cpu_count() or 1) // 2)
     for begin in range(0, len(cases), size):
         names = [case.name for case in cases[begin : begin + size]]
-        for name, found in measure_wave(names, contenders, device, arguments.repeats, arguments.limit, progress):
+        wave = measure_wave(
+            names, contenders, device, arguments.repeats, arguments.limit, progress, cold=arguments.cold
+        )
+        for name, found in wave:
             about["gpu"] = found.pop("gpu", None) or about.get("gpu", {})
             for part in found["cold"].values():
                 part.pop("gpu", None)

@@ -2,7 +2,8 @@
 
 First each backend compiles each case in a fresh process with empty caches, several processes at a time: its cold
 compile time, which the others slow down. Then a process for each case loads what was compiled, and compares the results
-with eager's. When all have done so, they take turns to time, while the others wait.
+with eager's. When all have done so, they take turns to time, while the others wait. Without cold compile times, the
+second process compiles as well: a wave takes half the time.
 """
 
 from __future__ import annotations
@@ -35,24 +36,25 @@ def measure_wave(
     rounds: int | None,
     limit: float,
     progress: Progress,
+    cold: bool = True,
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Each case, as soon as it is timed, with a worker's results of times, with "cold": {backend's first contender:
-    {"total": seconds} or {"failed": text}} and "processes", how many compiled at a time. A case that lacked memory
-    beside the others comes a second time, measured alone."""
+    {"total": seconds} or {"failed": text}}, empty without `cold`, and "processes", how many compiled at a time. A case
+    that lacked memory beside the others comes a second time, measured alone."""
     with tempfile.TemporaryDirectory(prefix="cuesta-bench-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
-        cold = compile_cold(cases, contenders, device, limit, folder, progress)
-        places = {case: _linked(folder, case, cold[case]) for case in cases}
+        compiled = compile_cold(cases, contenders, device, limit, folder, progress) if cold else {c: {} for c in cases}
+        places = {case: _linked(folder, case, compiled[case]) for case in cases}
         measured = partial(_in_turns, contenders, device, rounds or SUITE_ROUNDS, limit, folder / "turn", progress)
         lacking: list[str] = []
         for case, result in measured(places):
             if len(cases) > 1 and _lacked_memory(result):
                 lacking.append(case)
-            yield case, _completed(result, cold[case], len(cases))
+            yield case, _completed(result, compiled[case], len(cases))
         for case in lacking:
             progress(f"{case}: again, alone")
             for _, result in measured({case: places[case]}):
-                yield case, _completed(result, cold[case], len(cases))
+                yield case, _completed(result, compiled[case], len(cases))
 
 
 def _completed(result: dict[str, Any], cold: dict[str, Any], processes: int) -> dict[str, Any]:
