@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from cuesta._mlir import ir
 from cuesta.dialects import aten
+from cuesta.dialects.cuesta.dialect import names_of
 from cuesta.dialects.cuesta.shape import Expand, Permute, Reshape, Slice
 from cuesta.dialects.named_linalg import is_generic
 from cuesta.dialects.product import is_in_panels
@@ -27,6 +28,8 @@ from cuesta.passes.form_kernels.placement.scatters import place_scatter_updates
 from cuesta.sizes import Number
 
 Value: TypeAlias = ir.Value
+#: The views whose operand has a layout where the view has one.
+_PLACED_BY_VIEWS = names_of(Permute, Reshape, Slice)
 
 
 def single_node(op: ir.Operation) -> Node:
@@ -193,7 +196,7 @@ def _prefer_whole(where: Assignment, value: Value, strides: Sequence[Number]) ->
     other, and each is read where it lies. Unless the generic writes in another order for somebody else."""
     layout = Layout(0, 0, tuple(shape_of(value)), tuple(strides))
     is_part = False
-    while not isinstance(value.owner, ir.Block) and not is_generic(value.owner):
+    while not isinstance(value.owner, ir.Block) and value.owner.name in _PLACED_BY_VIEWS:
         owner, sizes = value.owner, tuple(shape_of(value.owner.operands[0]))
         if Permute.matches(owner):
             dims = Permute.dims.of(owner)
@@ -206,7 +209,8 @@ def _prefer_whole(where: Assignment, value: Value, strides: Sequence[Number]) ->
         else:
             return
         value = owner.operands[0]
-    if is_part and not isinstance(value.owner, ir.Block) and value not in where.preferred:
+    is_computed = not isinstance(value.owner, ir.Block) and is_generic(value.owner)
+    if is_part and is_computed and value not in where.preferred:
         where.preferred[value] = memory_order(layout.sizes, layout.strides)
 
 
