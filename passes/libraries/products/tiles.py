@@ -171,7 +171,7 @@ def _timed_plans(
 def plan_of_ragged_rows(m: int, n: int) -> Plan | None:
     """The plan for a product of two-byte elements whose result's rows begin unaligned, on Hopper; None where it is too
     small. Its elements are stored one by one, which takes as long as to multiply, so each multiprocessor has one
-    program that loads for its next block meanwhile. [16384, 128] by 30522 columns took 495 µs on an H100, and 682 with
+    program that loads for its next block meanwhile. [16384, 128] by 30522 columns took 495 µs on an H200, and 682 with
     a program for each block of 128x128; cuBLAS takes 378 for aligned rows."""
     blocks = math.ceil(m / _RAGGED.m) * math.ceil(n / _RAGGED.n)
     return Plan(_RAGGED) if blocks >= _ROUNDS * _MULTIPROCESSORS else None
