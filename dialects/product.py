@@ -63,7 +63,8 @@ class Tile:
         found = _TEXT.fullmatch(text)
         if found is None:
             raise ValueError(
-                f"{text!r} is not a tile of a product: the form is MxNxK/warps/stages, such as 128x256x64/8/3"
+                f"{text!r} is not a tile of a product: the form is MxNxK/warps/stages, such as 128x256x64/8/3, "
+                "or that with ' on ' and a number of programs behind it"
             )
         return Tile(*(int(number) for number in found.groups() if number is not None))
 

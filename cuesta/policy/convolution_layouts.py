@@ -51,15 +51,18 @@ def padded_group(channels: Number) -> Number:
 
 
 def slow_in_channels_last(weight: Sequence[Number], groups: int) -> bool:
-    """Whether cuDNN computes a grouped convolution on tensor cores slower in channels_last than row-major, though its
-    groups may be padded (`padded_group`): where that adds too much. `weight` is [O, I, H, W], I being the channels of
-    one group."""
+    """Whether cuDNN computes a grouped convolution on tensor cores slower in channels_last than row-major: cuDNN has no
+    kernel for such groups in channels_last, and padding (`padded_group`) would add too many channels. `weight` is
+    [O, I, H, W]; I counts the channels of one group."""
     outer, inner, *_ = weight
-    if groups == 1 or not isinstance(outer, int) or not isinstance(inner, int):
-        return groups != 1 and estimate([inner]) > _TILE and estimate([inner]) % _TILE != 0
+    if groups == 1:
+        return False
+    if not isinstance(outer, int) or not isinstance(inner, int):  # pad-groups takes no symbolic sizes
+        channels = estimate([inner])
+        return channels > _TILE and channels % _TILE != 0
     if inner == 1 or outer == groups:
         return False
-    return any(padded_group(n) > _MOST_ADDED * n for n in (inner, outer // groups))  # type: ignore[operator]
+    return any(estimate([padded_group(n)]) > _MOST_ADDED * n for n in (inner, outer // groups))
 
 
 def cuts_patches(

@@ -225,11 +225,12 @@ def _checker(loaded: LoadedObject, metadata: Program, tables: tuple[int, Any]) -
     first = count + _BEFORE_BASES + len(metadata["bases"])
     slots = ctypes.c_int64 * (first + len(held))
     zeros = slots()
-    zeros[count + _BEFORE_BASES - 2] = tables[0]
+    tables_at, tensors_at = count + _BEFORE_BASES - 2, count + _BEFORE_BASES - 1
+    zeros[tables_at] = tables[0]
 
     def fits(tensors: list[Tensor]) -> bool:
         words = slots.from_buffer_copy(zeros)
-        words[count + _BEFORE_BASES - 1] = id(tensors)
+        words[tensors_at] = id(tensors)
         if not held:
             return bool(check(ctypes.addressof(words)) == 0)
         handles = make_handles([tensors[i] for i in held])

@@ -20,7 +20,8 @@ from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.frontend.rules import Decline
 from cuesta.sizes import estimate
 
-#: The most elements of a tensor, for each that is added, that are converted to f32 and back.
+#: A sum in f32 converts the tensor to f32 and back. The most elements that the tensor may have for each element that is
+#: added.
 _WIDE_SHARE = 0.5
 
 
@@ -55,7 +56,8 @@ def write_at(
     """`cuesta.scatter` of `value`, of x's type; `indices` broadcast to its shape. `flag` is `Scatter.wraps` or
     `Scatter.in_range`.
 
-    `ordered`: eager combines in a fixed order on a GPU too. Raises Decline where the call has to stay ATen's.
+    `ordered`: eager combines in a fixed order on a GPU too. Otherwise narrow floats may be added up in f32 there.
+    Raises Decline where the call has to stay ATen's.
     """
     if combine != "set" and spelling_of(x).startswith("complex"):
         raise Decline("complex numbers that are combined at one position")

@@ -24,7 +24,7 @@ Access: TypeAlias = "tuple[Value, list[int]]"
 
 #: Bytes of a thread's widest access.
 _VECTOR = 16
-#: The least blocks of a loop that may be peeled.
+#: The least blocks of a row whose last one is written apart.
 _LEAST = 4
 
 
@@ -34,23 +34,24 @@ def last_block(
     """Where the last block along a looped class begins, if the loop is to be peeled; None if not. `strides` are those
     of each argument, in elements."""
     (c, *others) = classes
-    size, block = frame.sizes[c], frame.blocks[c]
-    if others or not isinstance(size, int) or size < _LEAST * block or size % block == 0:
-        return None
-    return size - size % block if any(_parts_vectors(*a, c, size, strides[a[0]]) for a in accesses) else None
+    return None if others else _begin_of_last(frame, c, accesses, strides)
 
 
 def row_with_last_block(
     frame: Frame, parallel: Sequence[int], accesses: Sequence[Access], strides: Mapping[Value, Sequence[Number]]
 ) -> int | None:
     """The class of rows whose last block programs write in a branch of their own; None if there is none."""
-    for c in parallel:
-        size, block = frame.sizes[c], frame.blocks[c]
-        if not isinstance(size, int) or size < _LEAST * block or size % block == 0:
-            continue
-        if any(_parts_vectors(*access, c, size, strides[access[0]]) for access in accesses):
-            return c
-    return None
+    return next((c for c in parallel if _begin_of_last(frame, c, accesses, strides) is not None), None)
+
+
+def _begin_of_last(
+    frame: Frame, c: int, accesses: Iterable[Access], strides: Mapping[Value, Sequence[Number]]
+) -> int | None:
+    """Where the last block along class c begins, if it is worth code of its own; None if not."""
+    size, block = frame.sizes[c], frame.blocks[c]
+    if not isinstance(size, int) or size < _LEAST * block or size % block == 0:
+        return None
+    return size - size % block if any(_parts_vectors(*a, c, size, strides[a[0]]) for a in accesses) else None
 
 
 def _parts_vectors(argument: Value, classes: Sequence[int], c: int, size: int, strides: Sequence[Number]) -> bool:

@@ -64,23 +64,23 @@ class Products:
     warps: int
 
     def write(self, parallel: Sequence[int]) -> None:
-        frame, tile = self.writer.frame, tile_of(self.products[0].op)
-        if tile is None or tile.programs is None:
+        frame, programs = self.writer.frame, self._programs
+        if programs is None:
             self._write_block(parallel, _widened(tt.get_program_id(0), frame))
             return
         blocks = [blocks_along(frame.sizes[c], frame.blocks[c]) for c in parallel]
         first, last = tt.get_program_id(0), frame.scalar(math.prod(blocks))
-        loop = scf.ForOp(_widened(first, frame), last, frame.scalar(tile.programs))
+        loop = scf.ForOp(_widened(first, frame), last, frame.scalar(programs))
         FLATTEN.mark(loop.operation)
         with ir.InsertionPoint(loop.body):
             self._write_block(parallel, loop.induction_variable)
             scf.YieldOp([])
 
-    def _takes_turns(self) -> bool:
-        """Whether programs take blocks in turns. Triton then loads for the next block while one is stored, and rows
-        are stored in as long runs as there are: those that begin unaligned take longest."""
+    @property
+    def _programs(self) -> int | None:
+        """How many programs take all blocks in turns; None for one program a block."""
         tile = tile_of(self.products[0].op)
-        return tile is not None and tile.programs is not None
+        return None if tile is None else tile.programs
 
     def _write_block(self, parallel: Sequence[int], number: Value) -> None:
         """Writes what computes and stores one block of the result, by its number."""
@@ -96,7 +96,9 @@ class Products:
         if held <= _FEW:
             self._load_what_follows(whole)
         sums = self.sums(whole, starts, before - behind)
-        if held <= _AT_ONCE or self._takes_turns():
+        # Where programs take turns, Triton loads for the next block while one is stored. Stores of whole rows then take
+        # least time: runs that begin unaligned take longest.
+        if held <= _AT_ONCE or self._programs is not None:
             self.follow(whole, sums)
             return
         parts = [[total] for total in sums]

@@ -13,8 +13,6 @@ from cuesta.sizes import Number, hint
 _ALIGNED, _LINE = 16, 128
 #: The most elements that ATen's kernels load at once.
 _LOADED = 16
-
-
 #: The dims of images [N, C, H, W] in memory order, where they are in channels_last, and the inverse permutation.
 CHANNELS_LAST, FROM_CHANNELS_LAST = [0, 2, 3, 1], [0, 3, 1, 2]
 

@@ -234,8 +234,7 @@ def enter(recording: Recording, recorder: Recorder) -> None:
     """Makes a new recording known to the earlier ones, whose replays may overwrite its results, and to later ones,
     which may read them where they are."""
     for earlier in recorder.recordings:
-        earlier.overlaid = [block for block in earlier.overlaid if not block.is_gone or block.is_held()]
-        earlier.overlaid += [block for block in recording.blocks if block.lies_in(earlier.scratch)]
+        earlier.overlay(recording.blocks)
     recorder.returned |= recording.returned
     recorder.recordings.add(recording)
     weakref.finalize(recording, _leave, recorder, recording.blocks, recording.returned)
@@ -247,4 +246,4 @@ def _leave(recorder: Recorder, blocks: list[Block], returned: set[int]) -> None:
     for block in blocks:
         block.is_gone = True
     for earlier in [*recorder.recordings]:
-        earlier.overlaid = [block for block in earlier.overlaid if not block.is_gone or block.is_held()]
+        earlier.overlay([])

@@ -90,7 +90,7 @@ class Recording:
     targets: list[Tensor] = field(init=False)  # the tensors `copied`; flat views if elements leave gaps or overlap
     flat: frozenset[int] = field(init=False)  # the arguments whose targets are flat views
     returned: set[int] = field(init=False)  # the addresses of the results
-    _overlaid: list[Block] = field(default_factory=list)
+    overlaid: list[Block] = field(init=False, default_factory=list)  # results of later recordings that lie in `scratch`
     _alive: list[weakref.ref[Tensor]] = field(default_factory=list)  # results of one replay that the next one found
     _was_given_back: bool = False
 
@@ -100,17 +100,14 @@ class Recording:
         self.returned = {owner.data_ptr() for owner in self.made if owner.numel()}
         self._handed = self.blocks[0].handed if self.blocks else []
         self._given = [(x, tuple(x.shape), x.stride(), 0) for x in self.made]
-        self.overlaid = []
+        self.overlay([])
 
-    @property
-    def overlaid(self) -> list[Block]:
-        """Results of later recordings that lie in `scratch`."""
-        return self._overlaid
-
-    @overlaid.setter
-    def overlaid(self, blocks: list[Block]) -> None:
-        self._overlaid = blocks
-        written = [*self.blocks, *blocks]
+    def overlay(self, blocks: Sequence[Block]) -> None:
+        """Adds those of a later recording's blocks that lie in `scratch` to `overlaid`. Blocks whose recording is gone,
+        and that nobody holds, leave it."""
+        self.overlaid = [block for block in self.overlaid if not block.is_gone or block.is_held()]
+        self.overlaid += [block for block in blocks if block.lies_in(self.scratch)]
+        written = [*self.blocks, *self.overlaid]
         self._keys, self._own_uses = [b.key for b in written], [b.own_uses for b in written]
 
     def copy_in(self, tensors: Sequence[Tensor]) -> None:

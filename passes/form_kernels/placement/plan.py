@@ -28,7 +28,7 @@ from cuesta.passes.form_kernels.placement.scatters import place_scatter_updates
 from cuesta.sizes import Number
 
 Value: TypeAlias = ir.Value
-#: The views whose operand has a layout where the view has one.
+#: The views for which `_prefer_whole` computes the operand's layout from the view's.
 _PLACED_BY_VIEWS = names_of(Permute, Reshape, Slice)
 
 
@@ -200,8 +200,7 @@ def _prefer_whole(where: Assignment, value: Value, strides: Sequence[Number]) ->
         owner, sizes = value.owner, tuple(shape_of(value.owner.operands[0]))
         if Permute.matches(owner):
             dims = Permute.dims.of(owner)
-            order = [dims.index(d) for d in range(len(dims))]
-            layout = Layout(0, 0, sizes, tuple(layout.strides[d] for d in order))
+            layout = layout.permute([dims.index(d) for d in range(len(dims))])
         elif Reshape.matches(owner) and (reshaped := layout.reshape(sizes)) is not None:
             layout = reshaped
         elif Slice.matches(owner) and (whole := _around(layout, sizes)) is not None:

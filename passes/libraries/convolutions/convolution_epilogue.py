@@ -46,6 +46,12 @@ def on_tensor_cores(convolution: ir.Operation) -> bool:
     return Convolution.cudnn.find(convolution) == "tensor_cores"
 
 
+def is_for_tensor_cores(convolution: ir.Operation, target: str) -> bool:
+    """Whether a pass prepares the convolution for tensor cores: cuDNN computes it there, or the interpreter stands for
+    a GPU that has them."""
+    return on_tensor_cores(convolution) or target == INTERPRETER
+
+
 def _is_channels_last(convolution: ir.Operation) -> bool:
     (result,) = convolution.results
     traced = RESULT_STRIDES.find(convolution)

@@ -13,6 +13,7 @@ with the same groups. `policy/convolution_layouts` says how many channels a grou
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cuesta._mlir import ir
@@ -27,7 +28,7 @@ from cuesta.passes.analysis.layout import CHANNELS_LAST, FROM_CHANNELS_LAST
 from cuesta.passes.infra.graph_rewrite import functions, replace
 from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.passes.libraries.choose_layouts import channels_last, is_channels_last
-from cuesta.passes.libraries.convolutions.convolution_epilogue import INTERPRETER, TARGETS, on_tensor_cores
+from cuesta.passes.libraries.convolutions.convolution_epilogue import INTERPRETER, TARGETS, is_for_tensor_cores
 from cuesta.passes.libraries.convolutions.convolution_gradients import (
     are_gradients,
     given_gradients,
@@ -36,6 +37,7 @@ from cuesta.passes.libraries.convolutions.convolution_gradients import (
 from cuesta.passes.libraries.convolutions.pad_channels import rebuilt
 from cuesta.passes.libraries.split_readers import Merged, split_readers
 from cuesta.policy.convolution_layouts import padded_group
+from cuesta.sizes import Number
 
 _B = GraphBuilder()
 
@@ -94,9 +96,9 @@ class _Groups:
 
     def padded_weight(self, weight: ir.Value) -> ir.Value:
         (inner, wide), (own, outer) = self.images, self.results
-        rows, window = _rows(weight), shape_of(weight)[2:]
+        rows, window = _rows(weight), static_shape(weight)[2:]
         split = _B.reshape(rows, [self.count, own, *window, inner])
-        whole = _with_zeros(split, [self.count, outer, *static_shape(weight)[2:], wide])
+        whole = _with_zeros(split, [self.count, outer, *window, wide])
         return _images(_B.reshape(whole, [self.count * outer, *window, wide]))
 
     def cut_images(self, x: ir.Value) -> ir.Value:
@@ -113,7 +115,7 @@ class _Groups:
 
     def cut_weight(self, weight: ir.Value) -> ir.Value:
         (inner, wide), (own, outer) = self.images, self.results
-        rows, window = _rows(weight), shape_of(weight)[2:]
+        rows, window = _rows(weight), static_shape(weight)[2:]
         split = _B.reshape(rows, [self.count, outer, *window, wide])
         part = _B.slice(_B.slice(split, 1, 0, own), 2 + len(window), 0, inner)
         return _images(_B.reshape(part, [self.count * own, *window, inner]))
@@ -153,7 +155,7 @@ def _convolution(op: ir.Operation, target: str) -> None:
     *_, transposed, _, groups = convolution_arguments(op)
     found = None if transposed else _Groups.of(weight, groups)
     made = RESULT_STRIDES.find(op)
-    if found is None or made is None or not (on_tensor_cores(op) or target == INTERPRETER):
+    if found is None or made is None or not is_for_tensor_cores(op, target):
         return  # without tensor cores, zeros take as long to multiply as other numbers
     if not _may_be_padded(op.results[0], made[0], target):
         return
@@ -188,8 +190,9 @@ def _gradients(op: ir.Operation, target: str) -> None:
     replace(op, [cut[which](result) for which, result in zip(stands, call.results, strict=True)])
 
 
-def _may_be_padded(images: ir.Value, strides: object, target: str) -> bool:
-    """Whether cuDNN works in channels_last; the interpreter stands for a GPU where it does."""
+def _may_be_padded(images: ir.Value, strides: Sequence[Number] | None, target: str) -> bool:
+    """Whether the sizes of images are numbers and cuDNN gets them in channels_last; the interpreter stands for a GPU
+    where it does."""
     if not all(isinstance(n, int) and n > 0 for n in shape_of(images)):
         return False
-    return target == INTERPRETER or is_channels_last(shape_of(images), strides)  # type: ignore[arg-type]
+    return target == INTERPRETER or (strides is not None and is_channels_last(shape_of(images), strides))

@@ -26,9 +26,8 @@ from cuesta.passes.infra.graph_rewrite import users
 from cuesta.passes.libraries.choose_layouts import is_channels_last
 from cuesta.passes.libraries.convolutions.channels import operand_channels
 from cuesta.passes.libraries.convolutions.convolution_epilogue import (
-    INTERPRETER,
     epilogue_of,
-    on_tensor_cores,
+    is_for_tensor_cores,
     refusal,
 )
 from cuesta.passes.libraries.products.routes import NARROW_FLOATS
@@ -154,7 +153,7 @@ def _convolution(op: ir.Operation, target: str) -> PaddedConvolution | None:
     sizes = [*shape_of(x), *shape_of(weight)]
     if transposed or groups != 1 or len(shape_of(x)) != 4 or not all(isinstance(n, int) and n > 0 for n in sizes):
         return None
-    if spelling_of(x) not in NARROW_FLOATS or not (on_tensor_cores(op) or target == INTERPRETER):
+    if spelling_of(x) not in NARROW_FLOATS or not is_for_tensor_cores(op, target):
         return None
     traced, made = OPERAND_STRIDES.find(op), RESULT_STRIDES.find(op)
     if traced is None or made is None:

@@ -30,7 +30,7 @@ from cuesta.passes.analysis.memory_order import MemoryOrder
 from cuesta.passes.graph.hoist_reshapes import POINTWISE
 from cuesta.passes.infra.graph_rewrite import users
 from cuesta.passes.infra.registry import Pass, register_pass
-from cuesta.passes.libraries.convolutions.convolution_epilogue import INTERPRETER, TARGETS, on_tensor_cores
+from cuesta.passes.libraries.convolutions.convolution_epilogue import TARGETS, is_for_tensor_cores
 from cuesta.passes.libraries.convolutions.convolution_gradients import replace_chosen
 from cuesta.passes.libraries.products.routes import NARROW_FLOATS
 from cuesta.passes.libraries.products.tiles import Plan, plan_with_epilogue
@@ -57,7 +57,7 @@ class PointwiseConvolutions(Pass):
 def is_narrow(op: ir.Operation, target: str) -> bool:
     """Whether an op is a convolution of images of narrow floats, in one group, for tensor cores, whose sizes are
     numbers, and which pointwise ops follow."""
-    if not Convolution.matches(op) or not (on_tensor_cores(op) or target == INTERPRETER):
+    if not Convolution.matches(op) or not is_for_tensor_cores(op, target):
         return False
     x, weight, *_ = op.operands
     *_, transposed, _, groups = convolution_arguments(op)

@@ -45,10 +45,12 @@ def multiply_by_softmax(module: ir.Module, kinds: Collection[str]) -> None:
 
 
 def _rewrite(softmax: ir.Operation, kinds: Collection[str]) -> None:
-    if len(shape_of(softmax.operands[0])) < 2 or Softmax.dim.of(softmax) != len(shape_of(softmax.operands[0])) - 1:
+    (given,) = softmax.operands
+    rank = len(shape_of(given))
+    if rank < 2 or Softmax.dim.of(softmax) != rank - 1:
         return
     *batch, m, n = shape_of(_with_all_dims(softmax))
-    second, first = product_of(softmax.results[0]), _product_of_scores(softmax.operands[0])
+    second, first = product_of(softmax.results[0]), _product_of_scores(given)
     if first is None or second is None:
         return
     with ir.InsertionPoint(first):
