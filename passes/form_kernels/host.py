@@ -254,6 +254,7 @@ def build_host(
             base = where.add_base(argument)
             where.layouts[old_argument] = Layout(base, 0, shape_of(old_argument), tuple(strides))
         where.donated_reuse = donated_reuse(function, machine)
+        where.donated_to_results = machine.donated_to_results
         where.results = {alias_root(value) for value in returned}
         updated = zip(fresh, (old.arguments[i] for i in mutates), strict=True)
         placement.plan(where, items, grouping, returned, strides_of, list(updated))

@@ -236,3 +236,23 @@ def test_a_loss_and_what_it_saves_are_one_kernel(name: str, order: tuple[int, in
     assert not any("copy" in kernel["ops"] for kernel in forward["kernels"])
     torch.testing.assert_close(result, loss(x, y))
     torch.testing.assert_close(x.grad, _gradient(loss, x, y))
+
+
+def test_on_a_gpu_what_a_gradient_needs_in_between_lies_in_what_was_saved() -> None:
+    """The gradient of logits is no result, but only what two products read: it lies where the logits were."""
+
+    def loss(x: Tensor, weight: Tensor, target: Tensor) -> Tensor:
+        return F.cross_entropy(x @ weight, target)
+
+    torch.manual_seed(0)
+    x, weight = torch.randn(256, 32, requires_grad=True), torch.randn(32, 300, requires_grad=True)
+    target = torch.randint(300, (256,))
+    compiled = _compiled(loss, options={"target": "tt"})
+    expected = torch.autograd.grad(loss(x, weight, target), (x, weight))
+    for is_held in (False, True):
+        result = compiled(x, weight, target)
+        held = _saved(result) if is_held else ()
+        before = [saved.clone() for saved in held]
+        torch.testing.assert_close(torch.autograd.grad(result, (x, weight)), expected)
+        torch.testing.assert_close(list(held), before)
+    assert cuesta.report().as_dict()["graphs"][-1]["arena_bytes"] < 256 * 300 * 4

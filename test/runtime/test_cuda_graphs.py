@@ -16,6 +16,7 @@ from cuesta.runtime.arguments import flat_view
 from cuesta.runtime.cuda import cuda_graphs
 from cuesta.runtime.cuda.cuda_graphs import STRAY_CALLS, RecordedProgram
 from cuesta.runtime.cuda.recording import Range, Recording
+from cuesta.runtime.uniqueness_check import own
 
 Tensor = torch.Tensor
 
@@ -38,7 +39,7 @@ class FakeRecorder:
         arguments = _arguments_of(run)
         kept = [flat_view(t).clone() for t in arguments]
         results = run()
-        memory = [r.detach() for r in results]
+        memory = [_by_address(r) for r in results]
         for result in results:
             result.fill_(-1)
         for argument, value in zip(arguments, kept, strict=True):
@@ -82,8 +83,8 @@ def takes_all(tensors: list[torch.Tensor]) -> bool:
     return True
 
 
-def describe(*results: dict[str, Any], mutates: tuple[int, ...] = ()) -> dict[str, Any]:
-    return {"results": list(results), "mutates": list(mutates)}
+def describe(*results: dict[str, Any], mutates: tuple[int, ...] = (), lent: tuple[int, ...] = ()) -> dict[str, Any]:
+    return {"results": list(results), "mutates": list(mutates), "lent": list(lent)}
 
 
 BASE = {"kind": "base", "index": 0, "whole": True}
@@ -127,6 +128,28 @@ def test_a_result_that_is_held_keeps_its_value(recorder: FakeRecorder) -> None:
     for n, result in enumerate(held):
         torch.testing.assert_close(result, x(n) * W)
     assert recorder.replays == 5
+
+
+def test_a_lent_result_is_overwritten_where_it_is_unless_somebody_holds_it(recorder: FakeRecorder) -> None:
+    copies = 0
+
+    def doubled(tensors: list[Tensor]) -> list[Tensor]:
+        nonlocal copies
+        address = tensors[0].data_ptr()
+        own(tensors, 0, tensors[0].nbytes)
+        copies += tensors[0].data_ptr() != address
+        return [tensors[0].mul_(2) + 1]
+
+    forward = RecordedProgram(Counted(), describe(BASE), {1}, recorder, takes_all)
+    backward = RecordedProgram(doubled, describe(BASE, lent=(0,)), set(), recorder, takes_all)
+    for n in range(5):
+        saved = forward([x(n), W])
+        torch.testing.assert_close(backward([saved.pop()]), [x(n) * W * 2 + 1])
+    assert (recorder.replays, copies) == (8, 0), "the first call of each runs as it is"
+    (held,) = forward([x(7), W])
+    torch.testing.assert_close(backward([held]), [x(7) * W * 2 + 1])
+    torch.testing.assert_close(held, x(7) * W)
+    assert (recorder.replays, copies) == (9, 1), "the call of which an argument is held runs as it is, on a copy"
 
 
 def test_a_view_of_a_result_keeps_its_value(recorder: FakeRecorder) -> None:

@@ -29,6 +29,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from cuesta.runtime.arguments import aligned_copy, argument_result
 from cuesta.runtime.cuda.recording import Block, Range, Recording, can_move
 from cuesta.runtime.schema import program as schema
+from cuesta.runtime.uniqueness_check import Owned, is_alone
 
 Tensor = torch.Tensor
 Program = Callable[[list[Tensor]], list[Tensor]]
@@ -97,11 +98,18 @@ class RecordedProgram:
 
     def __call__(self, tensors: list[Tensor]) -> list[Tensor]:
         # A replay checks nothing, so arguments that the program would copy or refuse must go to the program.
-        if self._reason is not None or self._recorder.is_busy() or not self._fits(tensors):
+        if self._reason is not None or self._recorder.is_busy() or not self._fits(tensors) or self._has_kept(tensors):
             return self._program(tensors)
         with self._recorder.lock:
             recording = self._recording_for(tensors)
             return self._program(tensors) if recording is None else self._replay(recording, tensors)
+
+    def _has_kept(self, tensors: list[Tensor]) -> bool:
+        """Whether somebody else holds an argument that a replay would overwrite where another recording returned it."""
+        returned = self._recorder.returned
+        return any(
+            tensors[i].data_ptr() in returned and not is_alone(tensors, i, others=1) for i in self._metadata["lent"]
+        )
 
     def _recording_for(self, tensors: list[Tensor]) -> Recording | None:
         """A recording for these arguments that may write its results, made if there is none. None if the call runs
@@ -194,7 +202,7 @@ class RecordedProgram:
                 fixed.append(i)
             elif tensor.numel():
                 copied[i] = aligned_copy(tensor)
-        arguments = [copied.get(i, tensor) for i, tensor in enumerate(tensors)]
+        arguments = Owned(copied.get(i, tensor) for i, tensor in enumerate(tensors))
         replay, results = self._recorder.record(lambda: self._program(arguments))
         described = self._metadata["results"]
         owners = {id(r): r for d, r in zip(described, results, strict=True) if d["kind"] != "argument"}

@@ -51,9 +51,11 @@ class FusionLimits:
     strip: int = 1
     #: Whether kernels that differ in one size may become one kernel, with the size as a parameter.
     shares_code: bool = False
-    #: Least bytes of a donated argument whose memory a result may take; None for never. It saves nothing if torch's
-    #: allocator has free memory at hand, and a CUDA graph's argument is what another graph writes in its next replay.
-    donated_reuse_from: int | None = None
+    #: Least bytes of a donated argument whose memory another value may take.
+    donated_reuse_from: int = 1 << 16
+    #: Whether results take it. Otherwise values do that only this function needs: a CUDA graph's argument is what
+    #: another graph writes in its next replay, so a result would not last there.
+    donated_to_results: bool = False
 
 
 #: Columns of a strip on a GPU: a warp reads that many at once.
@@ -84,7 +86,7 @@ CPU = FusionLimits(
     repeated_rows=LEAST_ROWS,
     strip=NARROWEST_STRIP,
     shares_code=True,
-    donated_reuse_from=1 << 16,
+    donated_to_results=True,
 )
 #: Thousands of threads need tiles. What does not fit registers is read again. Programs cannot wait for one another.
 GPU = FusionLimits(

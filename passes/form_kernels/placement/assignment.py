@@ -45,8 +45,10 @@ class Assignment:
     preferred: dict[Value, list[int]] = field(default_factory=dict)
     #: output → the buffer that it takes over from a dead input of its kernel
     reused: dict[Value, int] = field(default_factory=dict)
-    #: donated arguments that results may take over, and the roots of results
+    #: donated arguments that other values may take over; whether results do, or what only the function needs
     donated_reuse: set[int] = field(default_factory=set)
+    donated_to_results: bool = False
+    #: the roots of results
     results: set[Value] = field(default_factory=set)
     #: output → the place of the argument whose new value the output is
     updated: dict[Value, Layout] = field(default_factory=dict)
