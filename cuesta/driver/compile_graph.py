@@ -28,7 +28,7 @@ from cuesta.driver.specialise import is_symbolic, specialised
 from cuesta.driver.tiers.tiered import FirstTier, begin_program
 from cuesta.errors import ArtefactError, CompileError, CuestaError, DeviceError, Unsupported
 from cuesta.frontend.capture.aliased_outputs import note_aliased_outputs
-from cuesta.frontend.capture.donation import donated_arguments
+from cuesta.frontend.capture.donation import donated_arguments, saved_outputs
 from cuesta.frontend.capture.static_inputs import static_arguments
 from cuesta.frontend.convention import Convention
 from cuesta.frontend.fx_pipelines import ATEN
@@ -55,6 +55,8 @@ class Request:
     #: stays at one address
     donated: Sequence[int] = ()
     static: Sequence[int] = ()
+    #: positions of the outputs that only autograd gets, which saves them for the backward graph
+    saved: Sequence[int] = ()
     keep: Keeping = Keeping.NOTHING
     #: the sets of sizes of the symbolic graph that this graph specialises; None for a graph that Dynamo made for one
     #: set
@@ -74,7 +76,8 @@ def compile_aten_graph(
         refuse_saved(gm)
     donated = donated_arguments(gm) if kind == "backward" else []
     with memory.share(kind) as options:
-        request = Request(kind, options, donated, static_arguments(gm, kind), keep)
+        saved = saved_outputs(gm) if kind == "forward" else []
+        request = Request(kind, options, donated, static_arguments(gm, kind), saved, keep)
         if repro_after() == "aot":
             from cuesta.driver.dump.minifier import watched
 
@@ -158,7 +161,7 @@ def _bound(made: MadeProgram, gm: GraphModule, request: Request, report: GraphRe
     steps = made.executable.metadata["steps"]
 
     def run(program: Executable) -> Run:
-        return profiled(_recorded(program, made.convention, request.options, report, request.static), report, steps)
+        return profiled(_recorded(program, made.convention, request, report), report, steps)
 
     if not is_symbolic(gm):
         return bind(run(made.executable), made.convention, gm)
@@ -166,13 +169,9 @@ def _bound(made: MadeProgram, gm: GraphModule, request: Request, report: GraphRe
     return bind_sized(made.executable, made.convention, gm, others, run)
 
 
-def _recorded(
-    program: Executable, convention: Convention, options: Options, report: GraphReport, static: Sequence[int]
-) -> Run:
-    """The program, wrapped to be recorded at its second call where it can be; the report says why where it cannot.
-
-    `static` are positions of arguments whose memory stays at one address.
-    """
+def _recorded(program: Executable, convention: Convention, request: Request, report: GraphReport) -> Run:
+    """The program, wrapped to be recorded at its second call where it can be; the report says why where it cannot."""
+    options = request.options
     device = torch.device(program.metadata["device"])
     if not options.cudagraphs or device.type != "cuda":
         return program
@@ -190,8 +189,10 @@ def _recorded(
     chosen = convention.tensor_arguments
     # The graph module's own tensors come after the call's.
     count = len(chosen) + len(convention.constants)
-    stay = [n for n in range(count) if n >= len(chosen) or chosen[n] in static]
-    return RecordedProgram(program, program.metadata, stay, recorder_of(device), program.fits, tell)
+    stay = [n for n in range(count) if n >= len(chosen) or chosen[n] in request.static]
+    outputs = [convention.outputs[i] for i in request.saved]
+    saved = [output.index for output in outputs if output.kind == "tensor"]
+    return RecordedProgram(program, program.metadata, stay, recorder_of(device), program.fits, tell, saved)
 
 
 def report_of_steps(steps: dict[Node, str], kind: str) -> GraphReport:

@@ -34,10 +34,11 @@ class Owned(list[torch.Tensor]):
     """Arguments that a call may overwrite wherever the program does so: those of a recording."""
 
 
-def is_alone(tensors: list[torch.Tensor], i: int, others: int = 0) -> bool:
-    """Whether only the list holds `tensors[i]`, and `others` other tensors use its memory."""
-    *objects, memory = _uses(tensors, i)
-    return (*objects, memory - others) == _ALONE
+def is_alone(tensors: list[torch.Tensor], i: int, holders: int = 0, others: int = 0) -> bool:
+    """Whether only the list and `holders` others hold the Python object `tensors[i]`, and only `others` other tensors
+    use its memory."""
+    references, *between, memory = _uses(tensors, i)
+    return (references - holders, *between, memory - others) == _ALONE
 
 
 def own(tensors: list[torch.Tensor], i: int, nbytes: int) -> None:

@@ -1,4 +1,5 @@
-"""Finds the donated arguments of a backward graph: tensors that the forward graph saved and nobody else holds."""
+"""Finds what passes from a forward graph to its backward graph alone: results of the one, donated arguments of the
+other."""
 
 from __future__ import annotations
 
@@ -22,6 +23,17 @@ def donated_arguments(gm: GraphModule) -> list[int]:
     positions = (metadata.bw_donated_idxs if metadata is not None else None) or []
     storages = [memory_of(n.meta.get("val")) for n in gm.graph.nodes if n.op == "placeholder"]
     return [i for i in positions if storages[i] is not None and storages.count(storages[i]) == 1]
+
+
+def saved_outputs(gm: GraphModule) -> list[int]:
+    """Positions of the outputs of the forward graph that is being compiled which only autograd gets."""
+    metadata = forward_metadata()
+    results: Any = gm.graph.output_node().args[0]
+    if metadata is None:
+        return []
+    first = len(metadata.tokens) + metadata.num_forward
+    others = {*results[:first], *(node for node in gm.graph.nodes if node.op == "placeholder")}
+    return [i for i, node in enumerate(results) if i >= first and isinstance(node, Node) and node not in others]
 
 
 def expected_arguments(forward: GraphModule, backward: GraphModule, outputs: int) -> list[int]:

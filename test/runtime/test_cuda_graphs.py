@@ -15,7 +15,7 @@ import torch
 from cuesta.runtime.arguments import flat_view
 from cuesta.runtime.cuda import cuda_graphs
 from cuesta.runtime.cuda.cuda_graphs import STRAY_CALLS, RecordedProgram
-from cuesta.runtime.cuda.recording import Range, Recording
+from cuesta.runtime.cuda.recording import Block, Range, Recording
 from cuesta.runtime.uniqueness_check import own
 
 Tensor = torch.Tensor
@@ -26,7 +26,7 @@ class FakeRecorder:
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
-        self.returned: set[int] = set()
+        self.returned: dict[int, Block] = {}
         self.recordings: weakref.WeakSet[Recording] = weakref.WeakSet()
         self.shared: list[Range] = []  # the memory that replays of later recordings may overwrite
         self.busy = False
@@ -130,7 +130,10 @@ def test_a_result_that_is_held_keeps_its_value(recorder: FakeRecorder) -> None:
     assert recorder.replays == 5
 
 
-def test_a_lent_result_is_overwritten_where_it_is_unless_somebody_holds_it(recorder: FakeRecorder) -> None:
+@pytest.mark.parametrize("saved", [(), (0,)])
+def test_a_lent_result_is_overwritten_where_it_is_unless_somebody_holds_it(
+    recorder: FakeRecorder, saved: tuple[int, ...]
+) -> None:
     copies = 0
 
     def doubled(tensors: list[Tensor]) -> list[Tensor]:
@@ -140,16 +143,62 @@ def test_a_lent_result_is_overwritten_where_it_is_unless_somebody_holds_it(recor
         copies += tensors[0].data_ptr() != address
         return [tensors[0].mul_(2) + 1]
 
-    forward = RecordedProgram(Counted(), describe(BASE), {1}, recorder, takes_all)
+    forward = RecordedProgram(Counted(), describe(BASE), {1}, recorder, takes_all, saved=saved)
     backward = RecordedProgram(doubled, describe(BASE, lent=(0,)), set(), recorder, takes_all)
     for n in range(5):
-        saved = forward([x(n), W])
-        torch.testing.assert_close(backward([saved.pop()]), [x(n) * W * 2 + 1])
+        results = forward([x(n), W])
+        torch.testing.assert_close(backward([results.pop()]), [x(n) * W * 2 + 1])
     assert (recorder.replays, copies) == (8, 0), "the first call of each runs as it is"
     (held,) = forward([x(7), W])
     torch.testing.assert_close(backward([held]), [x(7) * W * 2 + 1])
     torch.testing.assert_close(held, x(7) * W)
     assert (recorder.replays, copies) == (9, 1), "the call of which an argument is held runs as it is, on a copy"
+
+
+def test_a_saved_result_is_the_same_tensor_until_somebody_holds_it(recorder: FakeRecorder) -> None:
+    run = RecordedProgram(Counted(), describe(BASE), {1}, recorder, takes_all, saved=(0,))
+    tensors = [id(run([x(n), W])[0]) for n in range(4)]
+    assert len({*tensors[1:]}) == 1, "a recording's"
+    held: list[Tensor] = []
+    for n in range(4):
+        held += run([x(n), W])
+        for m, result in enumerate(held):
+            torch.testing.assert_close(result, x(m) * W)
+    assert len({*map(id, held)}) == 4
+    assert recorder.replays == 7, "held results are moved, or another recording is made"
+
+
+@pytest.mark.parametrize("hold", [lambda t: t[1:], lambda t: t.detach()])
+def test_what_others_hold_of_a_saved_result_keeps_its_value(
+    recorder: FakeRecorder, hold: Callable[[Tensor], Tensor]
+) -> None:
+    run = RecordedProgram(Counted(), describe(BASE), {1}, recorder, takes_all, saved=(0,))
+    held = [hold(run([x(n), W])[0]) for n in range(6)]
+    for n, view in enumerate(held):
+        torch.testing.assert_close(view, hold(x(n) * W))
+
+
+def test_autograd_holds_a_saved_result(recorder: FakeRecorder) -> None:
+    """Autograd's hold is one in C++: Python's counts do not show it."""
+    run = RecordedProgram(Counted(), describe(BASE), {1}, recorder, takes_all, saved=(0,))
+
+    class Saves(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, value: Tensor, n: int) -> Tensor:
+            ctx.save_for_backward(*run([x(n), W]))
+            return value.clone()
+
+        @staticmethod
+        def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+            return gradient * ctx.saved_tensors[0], None
+
+    for steps in (1, 1, 3, 1):
+        values = [torch.ones(3, requires_grad=True) for _ in range(steps)]
+        results = [Saves.apply(value, n + 1) for n, value in enumerate(values)]  # type: ignore[no-untyped-call]
+        for n, (value, result) in enumerate(zip(values, results, strict=True)):
+            result.sum().backward()
+            torch.testing.assert_close(value.grad, x(n + 1) * W)
+    assert recorder.replays >= 3
 
 
 def test_a_view_of_a_result_keeps_its_value(recorder: FakeRecorder) -> None:

@@ -29,7 +29,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from cuesta.runtime.arguments import aligned_copy, argument_result
 from cuesta.runtime.cuda.recording import Block, Range, Recording, can_move
 from cuesta.runtime.schema import program as schema
-from cuesta.runtime.uniqueness_check import Owned, is_alone
+from cuesta.runtime.uniqueness_check import Owned
 
 Tensor = torch.Tensor
 Program = Callable[[list[Tensor]], list[Tensor]]
@@ -51,8 +51,8 @@ class Recorder(Protocol):
     """Records work on a device."""
 
     lock: threading.RLock
-    #: the addresses of all results of recordings
-    returned: set[int]
+    #: the addresses of all results of recordings, and the blocks that these lie in
+    returned: dict[int, Block]
     #: all recordings that there are
     recordings: weakref.WeakSet[Recording]
 
@@ -81,10 +81,13 @@ class RecordedProgram:
         recorder: Recorder,
         fits: Callable[[list[Tensor]], bool],
         tell: Callable[[str], None] = lambda outcome: None,
+        saved: Collection[int] = (),
     ) -> None:
         """`static` are the arguments that keep their addresses. `fits` says whether arguments pass the program's check
-        without copies. `tell` is called with the outcome of the recording, as text."""
+        without copies. `tell` is called with the outcome of the recording, as text. Only autograd gets the results
+        `saved`."""
         self._program, self._metadata, self._fits = program, metadata, fits
+        self._saved = frozenset(saved)
         self._static = dict.fromkeys(sorted(static))
         self._recorder, self._tell = recorder, tell
         # The addresses of the static arguments → the recordings for them. None are made until the second call, because
@@ -106,10 +109,9 @@ class RecordedProgram:
 
     def _has_kept(self, tensors: list[Tensor]) -> bool:
         """Whether somebody else holds an argument that a replay would overwrite where another recording returned it."""
-        returned = self._recorder.returned
-        return any(
-            tensors[i].data_ptr() in returned and not is_alone(tensors, i, others=1) for i in self._metadata["lent"]
-        )
+        lent = self._metadata["lent"]
+        blocks = map(self._recorder.returned.get, map(_data_ptr, map(tensors.__getitem__, lent)))
+        return any(block and not block.is_alone_in(tensors, i) for i, block in zip(lent, blocks, strict=True))
 
     def _recording_for(self, tensors: list[Tensor]) -> Recording | None:
         """A recording for these arguments that may write its results, made if there is none. None if the call runs
@@ -148,8 +150,8 @@ class RecordedProgram:
 
     def _copies_results(self, recording: Recording, tensors: list[Tensor]) -> bool:
         """Whether a recording copies an argument that lies where another recording returns it."""
-        places = [tensors[i].data_ptr() for i in recording.copied if i not in self._wandering]
-        return bool(self._recorder.returned.intersection(places) - recording.returned)
+        places = {tensors[i].data_ptr() for i in recording.copied if i not in self._wandering}
+        return any(place in self._recorder.returned for place in places - recording.returned)
 
     def _runs_unrecorded(
         self, known: list[Recording], fitting: list[Recording], current: list[Recording], tensors: list[Tensor]
@@ -210,6 +212,8 @@ class RecordedProgram:
         places = [numbers.get(id(r), -1) for r in results]
         del results
         made = list(owners.values())
+        saved = {place for i, place in enumerate(places) if i in self._saved}
+        saved -= {place for i, place in enumerate(places) if i not in self._saved}
         recording = Recording(
             replay,
             fixed,
@@ -217,7 +221,7 @@ class RecordedProgram:
             [StorageWeakRef(tensors[i].untyped_storage()) for i in self._static],
             copied,
             made,
-            Block.all_of(made),
+            Block.all_of(made, saved),
             places,
             self._recorder.memory(),
         )
@@ -243,14 +247,15 @@ def enter(recording: Recording, recorder: Recorder) -> None:
     which may read them where they are."""
     for earlier in recorder.recordings:
         earlier.overlay(recording.blocks)
-    recorder.returned |= recording.returned
+    recorder.returned |= {o.data_ptr(): block for block in recording.blocks for o in block.owners if o.numel()}
     recorder.recordings.add(recording)
     weakref.finalize(recording, _leave, recorder, recording.blocks, recording.returned)
 
 
 def _leave(recorder: Recorder, blocks: list[Block], returned: set[int]) -> None:
     """Frees what a recording that is gone has returned, but for results that somebody still holds."""
-    recorder.returned.difference_update(returned)
+    for address in returned:
+        del recorder.returned[address]
     for block in blocks:
         block.is_gone = True
     for earlier in [*recorder.recordings]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from cuesta.runtime.cuda.recording import Range, Recording
+from cuesta.runtime.cuda.recording import Block, Range, Recording
 from cuesta.torch_private.devices import end_pool, free_workspaces, raw_cuda_stream
 
 Tensor = torch.Tensor
@@ -23,7 +23,7 @@ class CudaRecorder:
 
     def __init__(self, device: torch.device) -> None:
         self.lock = threading.RLock()
-        self.returned: set[int] = set()
+        self.returned: dict[int, Block] = {}
         self.recordings: weakref.WeakSet[Recording] = weakref.WeakSet()
         self._device = device
         self._pool: Any = None

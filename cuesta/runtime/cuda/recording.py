@@ -3,19 +3,27 @@
 A replay writes two kinds of memory: its results, and what it needs in between. What it needs in between is shared with
 all other recordings of the device, so it may be where a recording made later has its results. Before a replay, results
 in either that somebody still holds are moved to other memory.
+
+A call hands out new tensors over the results. Of those that autograd saves and nobody else gets, which are most of a
+training step's, the same tensors are handed out in each call: to make a tensor takes longer than to see that nobody
+holds it any more.
 """
 
 from __future__ import annotations
 
+import sys
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from cuesta.runtime.arguments import aligned_copy, flat_view
-from cuesta.torch_private.tensors import copy_each, reinterpret_tensor, storage_key, storage_uses
+from cuesta.runtime.uniqueness_check import is_alone
+from cuesta.torch_private.tensors import copy_each, reinterpret_tensor, storage_key, storage_uses, uses
 
 Tensor = torch.Tensor
 #: Addresses of the first byte and of the byte behind the last one.
@@ -26,34 +34,74 @@ _data_ptr: Callable[[Tensor], int] = Tensor.data_ptr
 _uses: Callable[[int], int] = storage_uses
 
 
+def _over(owner: Tensor) -> Tensor:
+    """A new tensor over the same memory."""
+    return _view(owner, tuple(owner.shape), owner.stride(), 0)
+
+
+def _holders(tensors: Sequence[Any]) -> tuple[list[int], list[int]]:
+    """How many hold each tensor's Python object, the list among them, and its C++ object."""
+    return list(map(sys.getrefcount, tensors)), list(map(uses, tensors))
+
+
+#: The counts of a tensor that only an attribute holds. Measured, because they differ between versions.
+_HELD_ONCE = SimpleNamespace(lasting=torch.empty(1))
+_FREE = _holders([_HELD_ONCE.lasting])
+
+
 @dataclass(eq=False)
 class Block:
     """A storage that a recording writes results into. `owners` keep its memory alive."""
 
     key: int
     owners: list[Tensor]
-    own_uses: int  # its use count while only `owners` hold it
+    own_uses: int  # its use count while nobody but the recording holds it
     places: list[int]  # the numbers of the results in it
-    handed: list[weakref.ref[Tensor]]  # the last replay's results, all of them; none before the first replay
+    handed: dict[int, weakref.ref[Tensor]]  # the last replay's results that were made for it; none before the first
+    lasting: Tensor | None = None  # the tensor that each call hands out, where only autograd gets it
+    moved: weakref.ref[Tensor] | None = None  # what `lasting` was, if it had to be moved since the last replay
     is_gone: bool = False  # whether the recording is
 
     @staticmethod
-    def all_of(owners: Sequence[Tensor]) -> list[Block]:
-        """The blocks of a recording's results, each storage once. Nobody else may hold the tensors."""
+    def all_of(owners: Sequence[Tensor], saved: Collection[int] = ()) -> list[Block]:
+        """The blocks of a recording's results, each storage once. Nobody else may hold the tensors. Only autograd gets
+        the results `saved`."""
         places: dict[int, list[int]] = {}
         for i, owner in enumerate(owners):
             places.setdefault(storage_key(owner), []).append(i)
-        handed: list[weakref.ref[Tensor]] = []
-        return [Block(key, [owners[i] for i in own], _uses(key), own, handed) for key, own in places.items()]
+        handed: dict[int, weakref.ref[Tensor]] = {}
+        blocks = []
+        for key, own in places.items():
+            lasting = _over(owners[own[0]]) if len(own) == 1 and own[0] in saved else None
+            blocks.append(Block(key, [owners[i] for i in own], _uses(key), own, handed, lasting))
+        return blocks
 
     def is_held(self) -> bool:
         """Whether anybody but the recording holds the memory."""
-        return _uses(self.key) != self.own_uses
+        if _uses(self.key) != self.own_uses:
+            return True
+        return self.lasting is not None and _holders([self.lasting]) != _FREE
 
     def holder(self) -> Tensor | None:
         """The one tensor that holds the memory. None if there are others: views, or tensors that autograd saved."""
-        alive = [tensor for i in self.places if self.handed and (tensor := self.handed[i]()) is not None]
+        if self.lasting is not None:
+            return self.lasting if _uses(self.key) == self.own_uses else None
+        handed = [self.handed[i]() for i in self.places if i in self.handed]
+        alive = [tensor for tensor in handed if tensor is not None]
         return alive[0] if len(alive) == 1 and _uses(self.key) == self.own_uses + 1 else None
+
+    def is_alone_in(self, tensors: list[Tensor], i: int) -> bool:
+        """Whether only this list and the recording hold `tensors[i]`, which lies here, and the memory."""
+        return is_alone(tensors, i, holders=int(tensors[i] is self.lasting), others=len(self.owners))
+
+    def move(self) -> None:
+        """Moves the values to other memory, if somebody holds them and `can_move` says so."""
+        if not self.is_held() or (tensor := self.holder()) is None:
+            return
+        with torch.no_grad():
+            tensor.data = aligned_copy(tensor)
+        if tensor is self.lasting:
+            self.moved, self.lasting = weakref.ref(tensor), _over(self.owners[0])
 
     def lies_in(self, ranges: Iterable[Range]) -> bool:
         """Whether the memory begins in one of the ranges."""
@@ -64,14 +112,6 @@ class Block:
 def can_move(blocks: Iterable[Block]) -> bool:
     """Whether one tensor at most holds each block, so that its values can be moved."""
     return all(not block.is_held() or block.holder() is not None for block in blocks)
-
-
-def move(blocks: Iterable[Block]) -> None:
-    """Moves the values of blocks that are held to other memory."""
-    with torch.no_grad():
-        for block in blocks:
-            if block.is_held() and (tensor := block.holder()) is not None:
-                tensor.data = aligned_copy(tensor)
 
 
 @dataclass(eq=False)
@@ -92,14 +132,17 @@ class Recording:
     returned: set[int] = field(init=False)  # the addresses of the results
     overlaid: list[Block] = field(init=False, default_factory=list)  # results of later recordings that lie in `scratch`
     _alive: list[weakref.ref[Tensor]] = field(default_factory=list)  # results of one replay that the next one found
+    _was_handed_out: bool = False
     _was_given_back: bool = False
 
     def __post_init__(self) -> None:
         self.flat = frozenset(i for i, tensor in self.copied.items() if not _is_dense(tensor))
         self.targets = [flat_view(tensor) if i in self.flat else tensor for i, tensor in self.copied.items()]
         self.returned = {owner.data_ptr() for owner in self.made if owner.numel()}
-        self._handed = self.blocks[0].handed if self.blocks else []
-        self._given = [(x, tuple(x.shape), x.stride(), 0) for x in self.made]
+        self._handed = self.blocks[0].handed if self.blocks else {}
+        self._lasting = [block for block in self.blocks if block.lasting is not None]
+        lasting = {block.places[0] for block in self._lasting}
+        self._new = {i: (x, tuple(x.shape), x.stride(), 0) for i, x in enumerate(self.made) if i not in lasting}
         self.overlay([])
 
     def overlay(self, blocks: Sequence[Block]) -> None:
@@ -109,6 +152,8 @@ class Recording:
         self.overlaid += [block for block in blocks if block.lies_in(self.scratch)]
         written = [*self.blocks, *self.overlaid]
         self._keys, self._own_uses = [b.key for b in written], [b.own_uses for b in written]
+        self._with_lasting = [b for b in written if b.lasting is not None]
+        self._free = tuple(counts * len(self._with_lasting) for counts in _FREE)
 
     def copy_in(self, tensors: Sequence[Tensor]) -> None:
         """Copies the arguments `copied` into the recording's memory."""
@@ -133,7 +178,10 @@ class Recording:
 
     def is_free(self) -> bool:
         """Whether nobody holds what a replay writes."""
-        return list(map(_uses, self._keys)) == self._own_uses
+        if list(map(_uses, self._keys)) != self._own_uses:
+            return False
+        # The list stands where `_FREE` has one.
+        return _holders([block.lasting for block in self._with_lasting]) == self._free
 
     def gives_back(self) -> bool:
         """Whether the results of some replay were freed later, so that another recording would be free in time."""
@@ -149,16 +197,26 @@ class Recording:
         blocks = [*self.blocks, *self.overlaid]
         if not can_move(blocks):
             return False
-        move(blocks)
+        for block in blocks:
+            block.move()
         return True
 
     def hand_out(self) -> list[Tensor]:
-        """New tensors over the memory that a replay has written."""
-        alive = [ref for ref in self._handed if ref() is not None]
-        self._was_given_back = self.gives_back() or (bool(self._handed) and not alive)
-        self._alive = alive
-        tensors = [_view(*given) for given in self._given]
-        self._handed[:] = map(weakref.ref, tensors)
+        """Tensors over the memory that a replay has written."""
+        moved = [block.moved for block in self._lasting if block.moved is not None]
+        alive = [ref for ref in (*self._handed.values(), *moved) if ref() is not None]
+        self._was_given_back = self.gives_back() or (self._was_handed_out and not alive)
+        self._alive, self._was_handed_out = alive, True
+        if moved:
+            for block in self._lasting:
+                block.moved = None
+        tensors = [*self.made]
+        for block in self._lasting:
+            assert block.lasting is not None
+            tensors[block.places[0]] = block.lasting
+        for i, given in self._new.items():
+            tensors[i] = tensor = _view(*given)
+            self._handed[i] = weakref.ref(tensor)
         return tensors
 
 
