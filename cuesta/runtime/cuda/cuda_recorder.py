@@ -46,6 +46,9 @@ class CudaRecorder:
                 # Torch closes a pool when its last graph goes, and then refuses to record into the pool.
                 self._pool = torch.cuda.graph_pool_handle()
             torch.cuda.synchronize()
+            # During a recording torch's allocator gives no free memory back, and so finds none where the call before,
+            # which ran without a recording, left all of the device's memory to the allocator.
+            torch.cuda.empty_cache()
             self._stream.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(self._stream), _no_garbage_collection():
                 graph = torch.cuda.CUDAGraph()
