@@ -58,6 +58,16 @@ tensors_of_handles: Callable[[list[Any]], list[Tensor]] = torch._C._aoti.alloc_t
 handles_of_tensors: Callable[[list[Tensor]], list[Any]] = torch._C._aoti.unsafe_alloc_void_ptrs_from_tensors
 
 
+def without_memory(tensor: Tensor) -> Tensor:
+    """A tensor over the same memory that does not keep it. Without it, what a CUDA graph saves for another one's replay
+    stays its own, and training takes more memory."""
+    nbytes = tensor.untyped_storage().nbytes()
+    pointer = tensor.untyped_storage().data_ptr()
+    storage = torch._C._construct_storage_from_data_pointer(pointer, tensor.device, nbytes)
+    place = tensor.storage_offset(), tensor.shape, tensor.stride()
+    return torch.empty(0, dtype=tensor.dtype, device=tensor.device).set_(storage, *place)
+
+
 def storage_key(tensor: Tensor) -> int:
     """A number that the tensors over the same storage, and no others, have in common: the address of the storage's C++
     object. Without it, tied weights are saved twice, and results that alias arguments are not recognised."""

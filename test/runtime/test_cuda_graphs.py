@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 import torch
+from torch.multiprocessing.reductions import StorageWeakRef
 
 from cuesta.runtime.arguments import flat_view
 from cuesta.runtime.cuda import cuda_graphs
 from cuesta.runtime.cuda.cuda_graphs import STRAY_CALLS, RecordedProgram
-from cuesta.runtime.cuda.recording import Block, Range, Recording
+from cuesta.runtime.cuda.recording import Block, Pool, Range, Recording
 from cuesta.runtime.uniqueness_check import own
 
 Tensor = torch.Tensor
@@ -28,33 +29,60 @@ class FakeRecorder:
         self.lock = threading.RLock()
         self.returned: dict[int, Block] = {}
         self.recordings: weakref.WeakSet[Recording] = weakref.WeakSet()
+        self.pools: list[Pool] = []
+        self.buffers: list[bytearray] = []  # the memory of results: freed only with the recorder, as a device's is
         self.shared: list[Range] = []  # the memory that replays of later recordings may overwrite
         self.busy = False
         self.replays = 0
         self.error: Exception | None = None
 
-    def record(self, run: Callable[[], list[Tensor]]) -> tuple[Callable[[], None], list[Tensor]]:
+    def open_pool(self) -> Pool:
+        found = next((pool for pool in self.pools if pool.is_open()), None)
+        if found is None:
+            self.pools.append(found := Pool(len(self.pools)))
+        return found
+
+    def record(self, run: Callable[[], list[Tensor]], pool: Pool) -> tuple[Callable[[], None], list[Tensor]]:
         if self.error is not None:
             raise self.error
         arguments = _arguments_of(run)
         kept = [flat_view(t).clone() for t in arguments]
-        results = run()
+        places = [_by_address(t) for t in arguments]
+        results = self._placed(run(), places)
         memory = [_by_address(r) for r in results]
         for result in results:
             result.fill_(-1)
-        for argument, value in zip(arguments, kept, strict=True):
+        for argument, value in zip(places, kept, strict=True):
             flat_view(argument).copy_(value)  # as if nothing had run
-        arguments[:] = [_by_address(t) for t in arguments]
+        arguments[:] = places
 
         def replay() -> None:
             self.replays += 1
+            arguments[:] = places
             for target, value in zip(memory, run(), strict=True):
                 if target.data_ptr() != value.data_ptr():
                     target.copy_(value)
 
         return replay, results
 
-    def memory(self) -> list[Range]:
+    def _placed(self, results: list[Tensor], arguments: list[Tensor]) -> list[Tensor]:
+        """The results, those that are no arguments in memory of the recorder."""
+        addresses = {t.data_ptr() for t in arguments}
+        storages: dict[int, Any] = {}
+        placed: dict[int, Tensor] = {}
+        for result in results:
+            key = result.untyped_storage().data_ptr()
+            if key in addresses or not result.numel():
+                placed[id(result)] = result
+                continue
+            if key not in storages:
+                self.buffers.append(bytearray(result.untyped_storage().nbytes()))
+                storages[key] = torch.frombuffer(self.buffers[-1], dtype=torch.uint8).untyped_storage()
+            place = result.storage_offset(), result.shape, result.stride()
+            placed[id(result)] = torch.empty(0, dtype=result.dtype).set_(storages[key], *place).copy_(result)
+        return [placed[id(result)] for result in results]
+
+    def memory(self, pool: Pool) -> list[Range]:
         return self.shared
 
     def is_busy(self) -> bool:
@@ -83,8 +111,10 @@ def takes_all(tensors: list[torch.Tensor]) -> bool:
     return True
 
 
-def describe(*results: dict[str, Any], mutates: tuple[int, ...] = (), lent: tuple[int, ...] = ()) -> dict[str, Any]:
-    return {"results": list(results), "mutates": list(mutates), "lent": list(lent)}
+def describe(*results: dict[str, Any], **arguments: tuple[int, ...]) -> dict[str, Any]:
+    """A program's description. `arguments` are numbers of those that it mutates, those lent and those released."""
+    numbers = {key: list(arguments.get(key, ())) for key in ("mutates", "lent", "released")}
+    return {"results": list(results), **numbers}
 
 
 BASE = {"kind": "base", "index": 0, "whole": True}
@@ -435,3 +465,109 @@ def test_a_result_given_twice_is_one_tensor(recorder: FakeRecorder) -> None:
         one, other = run([x(n), W])
         assert one is other
         torch.testing.assert_close(one, x(n) * W)
+
+
+class Pair:
+    """A forward program that saves two tensors, and a backward program that frees them once it has read them, as the
+    recorder's device sees them. `step` is a training step, which gives the gradients."""
+
+    def __init__(self, recorder: FakeRecorder) -> None:
+        self.recorder = recorder
+        self.freed: list[bool] = []
+        self.outcomes: list[str] = []
+        base = [BASE | {"index": i} for i in range(3)]
+        self.forward = RecordedProgram(self._save, describe(*base), {1}, recorder, takes_all, saved=(1, 2))
+        self.backward = RecordedProgram(
+            self._free, describe(*base[:2], released=(0, 1)), set(), recorder, takes_all, self.outcomes.append
+        )
+
+    def _save(self, tensors: list[Tensor]) -> list[Tensor]:
+        a, w = tensors
+        return [(a * w).sum(), a * 2, w + a]
+
+    def _free(self, tensors: list[Tensor]) -> list[Tensor]:
+        results = [tensors[0] + 1, tensors[0] * tensors[1]]
+        memory = [StorageWeakRef(t.untyped_storage()) for t in tensors]
+        tensors[:] = [torch.empty(0)] * 2
+        self.freed.append(all(ref.expired() for ref in memory))
+        return results
+
+    def step(self, n: float, hold: Callable[[Tensor], Any] = lambda t: None) -> tuple[list[Tensor], list[Any]]:
+        results = self.forward([x(n), W])
+        held = [hold(saved) for saved in results[1:]]
+        arguments = [results.pop(1), results.pop(1)]
+        return self.backward(arguments), held
+
+    def lent(self) -> int:
+        return sum(len(recording.taken) for recording in self.recorder.recordings)
+
+
+def gradients(n: float) -> list[Tensor]:
+    return [x(n) * 2 + 1, x(n) * 2 * (W + x(n))]
+
+
+def test_a_backward_recording_takes_over_what_was_saved(recorder: FakeRecorder) -> None:
+    pair = Pair(recorder)
+    for n in range(6):
+        torch.testing.assert_close(pair.step(n)[0], gradients(n))
+    assert pair.freed[1], "while the backward program is recorded, nobody else keeps its arguments' memory"
+    assert (pair.lent(), recorder.replays) == (2, 10)
+    assert len(recorder.pools) == 1
+
+
+@pytest.mark.parametrize("hold", [lambda t: t, lambda t: t[1:], lambda t: t.detach()])
+def test_what_somebody_holds_is_not_taken_over(recorder: FakeRecorder, hold: Callable[[Tensor], Tensor]) -> None:
+    pair = Pair(recorder)
+    kept: dict[int, list[Tensor]] = {}
+    for n in range(8):
+        results, held = pair.step(n, hold if n in (4, 5) else lambda t: None)
+        torch.testing.assert_close(results, gradients(n))
+        kept[n] = held
+    for n in (4, 5):
+        torch.testing.assert_close(kept[n], [hold(x(n) * 2), hold(W + x(n))])
+    assert pair.lent() == 0, "from then on the arguments stay the forward recording's"
+    assert pair.outcomes[-1] == "recorded"
+
+
+def test_two_forwards_before_their_backwards(recorder: FakeRecorder) -> None:
+    """Saved results in lent memory are in use while others are recorded: these get memory of another pool."""
+    pair = Pair(recorder)
+    for n in range(3):
+        pair.step(n)
+    for n in range(4):
+        first, second = pair.forward([x(n), W]), pair.forward([x(n + 1), W])
+        for k, saved in ((n + 1, second), (n, first)):
+            arguments = [saved.pop(1), saved.pop(1)]
+            torch.testing.assert_close(pair.backward(arguments), gradients(k))
+    for n in range(3):
+        torch.testing.assert_close(pair.step(n)[0], gradients(n))
+
+
+def test_results_that_are_held_when_the_arguments_are_written_again(recorder: FakeRecorder) -> None:
+    """Gradients that are added up over steps, or freed only after the next forward."""
+    pair = Pair(recorder)
+    recorder.shared = [(0, 1 << 62)]  # all results may lie in what was lent
+    before: list[Tensor] = []
+    for n in range(8):
+        saved = pair.forward([x(n), W])
+        if n:
+            torch.testing.assert_close(before, gradients(n - 1))
+        arguments = [saved.pop(1), saved.pop(1)]
+        before = pair.backward(arguments)
+    assert pair.lent() == 0
+    torch.testing.assert_close(before, gradients(7))
+
+
+def test_lent_memory_outlives_its_recording_where_somebody_holds_it(recorder: FakeRecorder) -> None:
+    pair = Pair(recorder)
+    for n in range(3):
+        pair.step(n)
+    held = pair.forward([x(5), W])[1]
+    (block,) = [b for b in recorder.pools[0].lent if b.lasting is held]
+    recorder.pools[0].graphs.add(graph := type("Graph", (), {})())
+    pair.forward._recordings.clear()
+    gc.collect()
+    assert block.is_gone and block.graphs == [graph] and not recorder.pools[0].is_open()
+    torch.testing.assert_close(held, x(5) * 2)
+    del held
+    assert recorder.pools[0].is_open() and block not in recorder.pools[0].lent

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from cuesta.runtime.cuda.cuda_recorder import CudaRecorder
+from cuesta.runtime.cuda.recording import Block
 
 
 class FakeCuda:
@@ -23,6 +24,11 @@ class FakeCuda:
         self.generator_recorded = False
         self.fails: dict[str, str] = {}
         self.workspaces: set[tuple[Any, ...]] = set()  # each with the pools that it may be in
+        self.held = True  # whether the allocator holds memory that nobody uses
+
+    def give_back(self) -> None:
+        assert not self.generator_recorded, "too late"
+        self.held = False
 
     def raise_if_asked(self, step: str) -> None:
         if step in self.fails:
@@ -84,7 +90,13 @@ def cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCuda]:
 
     nothing: Callable[..., Any] = lambda *_: contextlib.nullcontext()  # noqa: E731
     stand_ins = {"CUDAGraph": fake.graph, "graph_pool_handle": fake.new_pool, "Stream": Stream}
-    stand_ins |= {"stream": nothing, "device": nothing, "synchronize": nothing, "current_stream": Stream}
+    stand_ins |= {
+        "empty_cache": fake.give_back,
+        "stream": nothing,
+        "device": nothing,
+        "synchronize": nothing,
+        "current_stream": Stream,
+    }
     for name, value in stand_ins.items():
         monkeypatch.setattr(torch.cuda, name, value)
     monkeypatch.setattr(torch._C, "_cuda_endAllocateToPool", fake.end, raising=False)
@@ -105,7 +117,9 @@ def test_recordings_share_a_pool_and_see_no_garbage_collection(cuda: FakeCuda) -
     kept = []
     for _ in range(2):
         seen: list[Any] = []
-        replay, results = recorder.record(lambda seen=seen: seen.extend([*cuda.allocates_to, gc.isenabled()]) or RESULT)
+        replay, results = recorder.record(
+            lambda seen=seen: seen.extend([*cuda.allocates_to, gc.isenabled()]) or RESULT, recorder.open_pool()
+        )
         kept.append(replay)
         assert results is RESULT and seen == [(0, 1), False]
     assert cuda.users == {(0, 1): 2}
@@ -118,14 +132,37 @@ def test_a_recording_keeps_no_workspace_of_cublas(cuda: FakeCuda) -> None:
         return RESULT
 
     cuda.workspaces.add(())  # made by a call before the recording
-    CudaRecorder(torch.device("cuda", 0)).record(multiply)
+    recorder = CudaRecorder(torch.device("cuda", 0))
+    recorder.record(multiply, recorder.open_pool())
     assert not cuda.workspaces
+
+
+def test_a_recording_finds_the_memory_that_the_allocator_held(cuda: FakeCuda) -> None:
+    recorder = CudaRecorder(torch.device("cuda", 0))
+    recorder.record(lambda: [] if cuda.held else RESULT, recorder.open_pool())
+    assert not cuda.held
+
+
+def test_a_pool_with_lent_results_that_are_held_is_not_used(cuda: FakeCuda) -> None:
+    recorder = CudaRecorder(torch.device("cuda", 0))
+    pool = recorder.open_pool()
+    kept = [recorder.record(lambda: RESULT, pool)[0]]
+    assert recorder.open_pool() is pool
+    (block,) = Block.all_of([torch.ones(1)], {0}, pool)
+    assert block.may_lend()
+    held = [block.lend()]
+    other = recorder.open_pool()
+    assert other is not pool
+    kept.append(recorder.record(lambda: RESULT, other)[0])
+    assert recorder.open_pool() is other
+    held.clear()
+    assert recorder.open_pool() is pool
 
 
 def test_a_pool_whose_graphs_are_gone_is_not_used_again(cuda: FakeCuda) -> None:
     recorder = CudaRecorder(torch.device("cuda", 0))
     for _ in range(2):
-        recorder.record(lambda: RESULT)
+        recorder.record(lambda: RESULT, recorder.open_pool())
         gc.collect()
     assert cuda.users == {(0, 1): 0, (0, 2): 0}
 
@@ -135,9 +172,9 @@ def test_a_recording_that_torch_refuses_leaves_no_trace(cuda: FakeCuda, step: st
     recorder = CudaRecorder(torch.device("cuda", 0))
     cuda.fails[step] = "operation not permitted"
     with pytest.raises(RuntimeError, match="operation not permitted"):
-        recorder.record(lambda: RESULT)
+        recorder.record(lambda: RESULT, recorder.open_pool())
     assert not cuda.allocates_to and not cuda.generator_recorded
-    assert recorder.record(lambda: RESULT)[1] is RESULT
+    assert recorder.record(lambda: RESULT, recorder.open_pool())[1] is RESULT
 
 
 @pytest.mark.parametrize("end", ["works", "fails"])
@@ -150,6 +187,6 @@ def test_what_the_program_raises_is_raised(cuda: FakeCuda, end: str) -> None:
         raise ValueError("no such thing")
 
     with pytest.raises(ValueError, match="no such thing"):
-        recorder.record(run)
+        recorder.record(run, recorder.open_pool())
     assert not cuda.allocates_to and not cuda.generator_recorded
-    assert recorder.record(lambda: RESULT)[1] is RESULT
+    assert recorder.record(lambda: RESULT, recorder.open_pool())[1] is RESULT

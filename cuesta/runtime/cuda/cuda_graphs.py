@@ -12,22 +12,22 @@ are moved to other memory before the replay. If somebody holds a view of the res
 the recording. Where most results are held, but given back later, as autograd does after the backward pass, another
 recording for the same addresses is made. So no result ever changes under its owner.
 
-All recordings of a device share one memory pool, and results keep their memory for good. So replays run one after
-another, whatever streams they are called on.
+Recordings of a device share memory, and results keep theirs for good, but for what a backward recording takes over
+(recording.py). So replays run one after another, whatever streams they are called on.
 """
 
 from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from cuesta.runtime.arguments import aligned_copy, argument_result
-from cuesta.runtime.cuda.recording import Block, Range, Recording, can_move
+from cuesta.runtime.cuda.recording import Block, Pool, Range, Recording, can_move
 from cuesta.runtime.schema import program as schema
 from cuesta.runtime.uniqueness_check import Owned
 
@@ -41,6 +41,8 @@ MOST_RECORDINGS = 128
 STRAY_CALLS = 2
 #: Recordings for the same addresses. Each has memory of its own for its results.
 MOST_VERSIONS = 16
+#: Calls after which a program takes over no arguments any more, because its results in them had to be moved.
+MOST_IN_THE_WAY = 2
 #: Sets of addresses that are remembered for a second call with them, after which a program runs unrecorded.
 MOST_ADDRESSES = 1024
 
@@ -56,12 +58,15 @@ class Recorder(Protocol):
     #: all recordings that there are
     recordings: weakref.WeakSet[Recording]
 
-    def record(self, run: Callable[[], list[Tensor]]) -> tuple[Callable[[], None], list[Tensor]]:
+    def open_pool(self) -> Pool:
+        """A pool in which a recording may be made."""
+
+    def record(self, run: Callable[[], list[Tensor]], pool: Pool) -> tuple[Callable[[], None], list[Tensor]]:
         """Records the work that `run` queues, without running it. Returns a function that replays it, and the results
         of `run`."""
 
-    def memory(self) -> list[Range]:
-        """The memory that recordings share, as it is now."""
+    def memory(self, pool: Pool) -> list[Range]:
+        """The memory of a pool, as it is now."""
 
     def is_busy(self) -> bool:
         """Whether somebody else is recording the current stream."""
@@ -88,12 +93,15 @@ class RecordedProgram:
         `saved`."""
         self._program, self._metadata, self._fits = program, metadata, fits
         self._saved = frozenset(saved)
+        self._released = frozenset(metadata["released"])
         self._static = dict.fromkeys(sorted(static))
         self._recorder, self._tell = recorder, tell
         # The addresses of the static arguments → the recordings for them. None are made until the second call, because
         # libraries choose and load code in the first one.
         self._recordings: dict[tuple[int, ...], list[Recording]] = {}
         self._recorded = 0
+        self._takes = True
+        self._in_the_way = 0
         self._strays = 0
         self._without = 0
         self._wandering: set[int] = set()  # arguments that a recording returned once, but not in every call
@@ -105,13 +113,26 @@ class RecordedProgram:
             return self._program(tensors)
         with self._recorder.lock:
             recording = self._recording_for(tensors)
-            return self._program(tensors) if recording is None else self._replay(recording, tensors)
+            if recording is None or not self._may_take(recording, tensors):
+                return self._program(tensors)
+            return self._replay(recording, tensors)
 
     def _has_kept(self, tensors: list[Tensor]) -> bool:
         """Whether somebody else holds an argument that a replay would overwrite where another recording returned it."""
         lent = self._metadata["lent"]
         blocks = map(self._recorder.returned.get, map(_data_ptr, map(tensors.__getitem__, lent)))
         return any(block and not block.is_alone_in(tensors, i) for i, block in zip(lent, blocks, strict=True))
+
+    def _may_take(self, recording: Recording, tensors: list[Tensor]) -> bool:
+        """Whether a replay may write the lent arguments. Where somebody holds them, or its own results are held when
+        these arguments are written anew, as gradients that are added up, later recordings take none."""
+        may_take = recording.may_take(tensors)
+        self._in_the_way += bool(recording.taken) and recording.was_in_the_way()
+        if not may_take or self._in_the_way > MOST_IN_THE_WAY:
+            self._takes = False
+            for recordings in self._recordings.values():
+                recordings[:] = [r for r in recordings if not r.taken]
+        return may_take
 
     def _recording_for(self, tensors: list[Tensor]) -> Recording | None:
         """A recording for these arguments that may write its results, made if there is none. None if the call runs
@@ -197,15 +218,21 @@ class RecordedProgram:
 
     def _record(self, tensors: list[Tensor]) -> Recording:
         fixed, copied = [], {}
-        for i, tensor in enumerate(tensors):
+        for i in range(len(tensors)):
             if i in self._static:
                 continue
-            if tensor.data_ptr() in self._recorder.returned and i not in self._wandering:
+            if tensors[i].data_ptr() in self._recorder.returned and i not in self._wandering:
                 fixed.append(i)
-            elif tensor.numel():
-                copied[i] = aligned_copy(tensor)
-        arguments = Owned(copied.get(i, tensor) for i, tensor in enumerate(tensors))
-        replay, results = self._recorder.record(lambda: self._program(arguments))
+            elif tensors[i].numel():
+                copied[i] = aligned_copy(tensors[i])
+        pool, taken = self._to_take(tensors, fixed)
+        arguments = Owned(copied.get(i, tensors[i]) for i in range(len(tensors)))
+        for i, block in taken.items():
+            # `arguments` alone holds the memory: when the program has read it, it is free.
+            tensors[i] = block.lend()
+        for earlier in self._recorder.recordings if taken else ():
+            earlier.overlay([])
+        replay, results = self._recorder.record(lambda: self._program(arguments), pool)
         described = self._metadata["results"]
         owners = {id(r): r for d, r in zip(described, results, strict=True) if d["kind"] != "argument"}
         numbers = {key: i for i, key in enumerate(owners)}
@@ -214,19 +241,32 @@ class RecordedProgram:
         made = list(owners.values())
         saved = {place for i, place in enumerate(places) if i in self._saved}
         saved -= {place for i, place in enumerate(places) if i not in self._saved}
+        blocks = Block.all_of(made, saved, pool)
         recording = Recording(
             replay,
             fixed,
             [tensors[i].data_ptr() for i in fixed],
             [StorageWeakRef(tensors[i].untyped_storage()) for i in self._static],
             copied,
-            made,
-            Block.all_of(made, saved),
+            blocks,
             places,
-            self._recorder.memory(),
+            self._recorder.memory(pool),
+            taken,
         )
+        recording.overlay([block for block in pool.lent if block not in taken.values()])
         enter(recording, self._recorder)
         return recording
+
+    def _to_take(self, tensors: list[Tensor], fixed: Sequence[int]) -> tuple[Pool, dict[int, Block]]:
+        """The pool of a new recording, and the arguments that it takes over: those of one open pool that the program
+        frees, and that nobody else holds. They are lent."""
+        returned = self._recorder.returned
+        found = {i: returned[tensors[i].data_ptr()] for i in fixed if i in self._released}
+        taken = {i: block for i, block in found.items() if block.may_lend() and block.is_alone_in(tensors, i)}
+        pool = next((block.pool for block in taken.values()), None)
+        if pool is None or not self._takes or not pool.is_open():
+            return self._recorder.open_pool(), {}
+        return pool, {i: block for i, block in taken.items() if block.pool is pool}
 
     def _replay(self, recording: Recording, tensors: list[Tensor]) -> list[Tensor]:
         self._recorder.follow()
@@ -257,6 +297,6 @@ def _leave(recorder: Recorder, blocks: list[Block], returned: set[int]) -> None:
     for address in returned:
         del recorder.returned[address]
     for block in blocks:
-        block.is_gone = True
+        block.leave()
     for earlier in [*recorder.recordings]:
         earlier.overlay([])

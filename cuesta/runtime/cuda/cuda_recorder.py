@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from cuesta.runtime.cuda.recording import Block, Range, Recording
+from cuesta.runtime.cuda.recording import Block, Pool, Range, Recording
 from cuesta.torch_private.devices import end_pool, free_workspaces, raw_cuda_stream
 
 Tensor = torch.Tensor
@@ -26,13 +26,21 @@ class CudaRecorder:
         self.returned: dict[int, Block] = {}
         self.recordings: weakref.WeakSet[Recording] = weakref.WeakSet()
         self._device = device
-        self._pool: Any = None
-        self._graphs: weakref.WeakSet[Any] = weakref.WeakSet()  # the graphs that use `_pool`
+        self._pools: list[Pool] = []
         self._stream: torch.cuda.Stream | None = None
         self._last: torch.cuda.Stream | None = None
         self._last_raw = 0
 
-    def record(self, run: Callable[[], list[Tensor]]) -> tuple[Callable[[], None], list[Tensor]]:
+    def open_pool(self) -> Pool:
+        """A pool in which a recording may be made."""
+        # Torch closes a pool when its last graph goes, and then refuses to record into the pool.
+        self._pools = [pool for pool in self._pools if pool.graphs]
+        for pool in self._pools:
+            if pool.is_open():
+                return pool
+        return Pool(torch.cuda.graph_pool_handle())
+
+    def record(self, run: Callable[[], list[Tensor]], pool: Pool) -> tuple[Callable[[], None], list[Tensor]]:
         """Records the work that `run` queues, without running it. Returns a function that replays it, and the results
         of `run`.
 
@@ -41,10 +49,7 @@ class CudaRecorder:
         with torch.cuda.device(self._device):
             if self._stream is None:
                 self._stream = torch.cuda.Stream(self._device)
-            others = list(self._graphs)  # held until the end, because the pool must never be without a graph meanwhile
-            if self._pool is None or not others:
-                # Torch closes a pool when its last graph goes, and then refuses to record into the pool.
-                self._pool = torch.cuda.graph_pool_handle()
+            others = list(pool.graphs)  # held until the end, because the pool must never be without a graph meanwhile
             torch.cuda.synchronize()
             # During a recording torch's allocator gives no free memory back, and so finds none where the call before,
             # which ran without a recording, left all of the device's memory to the allocator.
@@ -53,18 +58,21 @@ class CudaRecorder:
             with torch.cuda.stream(self._stream), _no_garbage_collection():
                 graph = torch.cuda.CUDAGraph()
                 try:
-                    results = self._capture(graph, run)
+                    results = self._capture(graph, run, pool)
                 except BaseException:
-                    self._recover()
+                    self._recover(pool)
                     raise
             torch.cuda.current_stream().wait_stream(self._stream)
-            self._graphs.add(graph)
+            del others
+            pool.graphs.add(graph)
+            if pool not in self._pools:
+                self._pools.append(pool)
         return graph.replay, results
 
-    def _capture(self, graph: Any, run: Callable[[], list[Tensor]]) -> list[Tensor]:
+    def _capture(self, graph: Any, run: Callable[[], list[Tensor]], pool: Pool) -> list[Tensor]:
         free_workspaces()  # the recording allocates its own in the pool; that of the call before is idle
         # With "thread_local", other threads may allocate during the capture.
-        graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
+        graph.capture_begin(pool=pool.handle, capture_error_mode="thread_local")
         try:
             results = run()
         except BaseException:
@@ -75,14 +83,13 @@ class CudaRecorder:
         free_workspaces()  # replays run one after another, so the next recording's may be the same memory
         return results
 
-    def _recover(self) -> None:
+    def _recover(self, pool: Pool) -> None:
         """Repairs torch's state after a failed recording. Torch still routes allocations to the pool, by a filter of
         the graph, and still treats the default generator as being recorded: every later random number would fail."""
-        pool, self._pool = self._pool, None  # torch cannot use this pool again
-        self._graphs = weakref.WeakSet()
+        pool.is_closed = True
         index = self._device.index
         with contextlib.suppress(RuntimeError):  # raised if the recording had not begun, or has ended
-            end_pool(index, pool)
+            end_pool(index, pool.handle)
         # A successful recording resets the generator.
         graph = torch.cuda.CUDAGraph()
         graph.capture_begin(capture_error_mode="thread_local")
@@ -91,9 +98,9 @@ class CudaRecorder:
         finally:
             graph.capture_end()
 
-    def memory(self) -> list[Range]:
-        """The memory that recordings share, as it is now."""
-        segments = [s for s in torch.cuda.memory_snapshot() if tuple(s["segment_pool_id"]) == tuple(self._pool)]
+    def memory(self, pool: Pool) -> list[Range]:
+        """The memory of a pool, as it is now."""
+        segments = [s for s in torch.cuda.memory_snapshot() if tuple(s["segment_pool_id"]) == tuple(pool.handle)]
         return sorted((s["address"], s["address"] + s["total_size"]) for s in segments)
 
     def is_busy(self) -> bool:

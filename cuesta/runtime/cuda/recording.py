@@ -7,6 +7,10 @@ in either that somebody still holds are moved to other memory.
 A call hands out new tensors over the results. Of those that autograd saves and nobody else gets, which are most of a
 training step's, the same tensors are handed out in each call: to make a tensor takes longer than to see that nobody
 holds it any more.
+
+A backward graph's recording takes over the memory of such results, once it has read them: what it needs in between, and
+its own results, may lie there. So a training step takes no more memory than a call without recordings. The results are
+lent then: the recording that writes them holds tensors that do not keep the memory, which is the pool's.
 """
 
 from __future__ import annotations
@@ -23,7 +27,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 from cuesta.runtime.arguments import aligned_copy, flat_view
 from cuesta.runtime.uniqueness_check import is_alone
-from cuesta.torch_private.tensors import copy_each, reinterpret_tensor, storage_key, storage_uses, uses
+from cuesta.torch_private.tensors import copy_each, reinterpret_tensor, storage_key, storage_uses, uses, without_memory
 
 Tensor = torch.Tensor
 #: Addresses of the first byte and of the byte behind the last one.
@@ -47,11 +51,30 @@ def _holders(tensors: Sequence[Any]) -> tuple[list[int], list[int]]:
 #: The counts of a tensor that only an attribute holds. Measured, because they differ between versions.
 _HELD_ONCE = SimpleNamespace(lasting=torch.empty(1))
 _FREE = _holders([_HELD_ONCE.lasting])
+#: The counts of one that the list of a call's arguments holds as well.
+_ARGUMENTS = [_HELD_ONCE.lasting]
+_TAKEN = _holders([_ARGUMENTS[0]])
+del _ARGUMENTS
+
+
+@dataclass(eq=False)
+class Pool:
+    """Memory that recordings share, as torch's allocator knows it by `handle`."""
+
+    handle: Any
+    graphs: weakref.WeakSet[Any] = field(default_factory=weakref.WeakSet)
+    lent: list[Block] = field(default_factory=list)  # results in memory that the allocator takes to be free
+    is_closed: bool = False  # whether torch refuses to record into it
+
+    def is_open(self) -> bool:
+        """Whether a recording may be made in it: nobody holds results that the allocator does not know of."""
+        self.lent = [block for block in self.lent if not block.is_gone or block.is_held()]
+        return not self.is_closed and not any(block.is_held() for block in self.lent)
 
 
 @dataclass(eq=False)
 class Block:
-    """A storage that a recording writes results into. `owners` keep its memory alive."""
+    """A storage that a recording writes results into. `owners` keep its memory alive, until it is lent."""
 
     key: int
     owners: list[Tensor]
@@ -59,13 +82,16 @@ class Block:
     places: list[int]  # the numbers of the results in it
     handed: dict[int, weakref.ref[Tensor]]  # the last replay's results that were made for it; none before the first
     lasting: Tensor | None = None  # the tensor that each call hands out, where only autograd gets it
-    moved: weakref.ref[Tensor] | None = None  # what `lasting` was, if it had to be moved since the last replay
+    moved: weakref.ref[Tensor] | None = None  # the tensor that had to be moved since the last replay
+    pool: Pool | None = None
+    is_lent: bool = False  # whether the pool may use the memory
     is_gone: bool = False  # whether the recording is
+    graphs: list[Any] = field(default_factory=list)  # keep lent memory mapped that is held when the recording goes
 
     @staticmethod
-    def all_of(owners: Sequence[Tensor], saved: Collection[int] = ()) -> list[Block]:
-        """The blocks of a recording's results, each storage once. Nobody else may hold the tensors. Only autograd gets
-        the results `saved`."""
+    def all_of(owners: Sequence[Tensor], saved: Collection[int] = (), pool: Pool | None = None) -> list[Block]:
+        """The blocks of a recording's results in a pool, each storage once. Nobody else may hold the tensors. Only
+        autograd gets the results `saved`."""
         places: dict[int, list[int]] = {}
         for i, owner in enumerate(owners):
             places.setdefault(storage_key(owner), []).append(i)
@@ -73,7 +99,7 @@ class Block:
         blocks = []
         for key, own in places.items():
             lasting = _over(owners[own[0]]) if len(own) == 1 and own[0] in saved else None
-            blocks.append(Block(key, [owners[i] for i in own], _uses(key), own, handed, lasting))
+            blocks.append(Block(key, [owners[i] for i in own], _uses(key), own, handed, lasting, pool=pool))
         return blocks
 
     def is_held(self) -> bool:
@@ -90,9 +116,19 @@ class Block:
         alive = [tensor for tensor in handed if tensor is not None]
         return alive[0] if len(alive) == 1 and _uses(self.key) == self.own_uses + 1 else None
 
+    def may_lend(self) -> bool:
+        """Whether the memory may be left to the pool, which it was not before."""
+        return self.lasting is not None and not self.is_lent
+
     def is_alone_in(self, tensors: list[Tensor], i: int) -> bool:
         """Whether only this list and the recording hold `tensors[i]`, which lies here, and the memory."""
         return is_alone(tensors, i, holders=int(tensors[i] is self.lasting), others=len(self.owners))
+
+    def leave(self) -> None:
+        """Notes that the recording is gone."""
+        self.is_gone = True
+        if self.pool is not None and self.is_lent and self.is_held():
+            self.graphs = [*self.pool.graphs]
 
     def move(self) -> None:
         """Moves the values to other memory, if somebody holds them and `can_move` says so."""
@@ -100,8 +136,19 @@ class Block:
             return
         with torch.no_grad():
             tensor.data = aligned_copy(tensor)
+        self.moved = weakref.ref(tensor)
         if tensor is self.lasting:
-            self.moved, self.lasting = weakref.ref(tensor), _over(self.owners[0])
+            self.lasting = _over(self.owners[0])
+
+    def lend(self) -> Tensor:
+        """Leaves the memory to `lasting` as it is now, and when that goes to the pool. Returns what takes its place."""
+        assert self.pool is not None
+        self.pool.lent.append(self)
+        self.is_lent = True
+        self.owners = [without_memory(owner) for owner in self.owners]
+        self.key, self.lasting = storage_key(self.owners[0]), _over(self.owners[0])
+        self.own_uses = _uses(self.key)
+        return self.lasting
 
     def lies_in(self, ranges: Iterable[Range]) -> bool:
         """Whether the memory begins in one of the ranges."""
@@ -123,10 +170,10 @@ class Recording:
     addresses: list[int]  # the addresses of the arguments `fixed`
     storages: list[StorageWeakRef]  # of the static arguments
     copied: dict[int, Tensor]  # argument → the recording's own copy of it
-    made: list[Tensor]  # the memory of the results, each tensor once
-    blocks: list[Block]  # the storages of `made`
-    places: list[int]  # result → index in `made`; -1: the result lies in an argument
+    blocks: list[Block]  # the storages of what it makes
+    places: list[int]  # result → the number of the tensor that it is; -1: the result lies in an argument
     scratch: list[Range]  # memory that a replay may write in between
+    taken: dict[int, Block]  # argument → the lent block that it is, which a replay may write after it has read it
     targets: list[Tensor] = field(init=False)  # the tensors `copied`; flat views if elements leave gaps or overlap
     flat: frozenset[int] = field(init=False)  # the arguments whose targets are flat views
     returned: set[int] = field(init=False)  # the addresses of the results
@@ -138,22 +185,37 @@ class Recording:
     def __post_init__(self) -> None:
         self.flat = frozenset(i for i, tensor in self.copied.items() if not _is_dense(tensor))
         self.targets = [flat_view(tensor) if i in self.flat else tensor for i, tensor in self.copied.items()]
-        self.returned = {owner.data_ptr() for owner in self.made if owner.numel()}
+        self.returned = {owner.data_ptr() for block in self.blocks for owner in block.owners if owner.numel()}
         self._handed = self.blocks[0].handed if self.blocks else {}
         self._lasting = [block for block in self.blocks if block.lasting is not None]
-        lasting = {block.places[0] for block in self._lasting}
-        self._new = {i: (x, tuple(x.shape), x.stride(), 0) for i, x in enumerate(self.made) if i not in lasting}
+        others = [block for block in self.blocks if block.lasting is None]
+        owners = {i: owner for block in others for i, owner in zip(block.places, block.owners, strict=True)}
+        self._new = {i: (x, tuple(x.shape), x.stride(), 0) for i, x in owners.items()}
+        self._taken_free = tuple(counts * len(self.taken) for counts in _TAKEN)
         self.overlay([])
 
     def overlay(self, blocks: Sequence[Block]) -> None:
         """Adds those of a later recording's blocks that lie in `scratch` to `overlaid`. Blocks whose recording is gone,
-        and that nobody holds, leave it."""
+        and that nobody holds, leave it. Called too when a block was lent."""
         self.overlaid = [block for block in self.overlaid if not block.is_gone or block.is_held()]
         self.overlaid += [block for block in blocks if block.lies_in(self.scratch)]
         written = [*self.blocks, *self.overlaid]
         self._keys, self._own_uses = [b.key for b in written], [b.own_uses for b in written]
         self._with_lasting = [b for b in written if b.lasting is not None]
         self._free = tuple(counts * len(self._with_lasting) for counts in _FREE)
+        self._taken_keys = [block.key for block in self.taken.values()]
+        self._taken_uses = [block.own_uses for block in self.taken.values()]
+
+    def may_take(self, tensors: list[Tensor]) -> bool:
+        """Whether nobody else holds the arguments that a replay may write after it has read them."""
+        if not self.taken:
+            return True
+        is_alone = list(map(_uses, self._taken_keys)) == self._taken_uses
+        return is_alone and _holders(list(map(tensors.__getitem__, self.taken))) == self._taken_free
+
+    def was_in_the_way(self) -> bool:
+        """Whether results of the last replay had to be moved for another recording's."""
+        return any(block.moved is not None for block in self.blocks)
 
     def copy_in(self, tensors: Sequence[Tensor]) -> None:
         """Copies the arguments `copied` into the recording's memory."""
@@ -207,12 +269,10 @@ class Recording:
         alive = [ref for ref in (*self._handed.values(), *moved) if ref() is not None]
         self._was_given_back = self.gives_back() or (self._was_handed_out and not alive)
         self._alive, self._was_handed_out = alive, True
-        if moved:
-            for block in self._lasting:
-                block.moved = None
-        tensors = [*self.made]
+        for block in self.blocks:
+            block.moved = None
+        tensors: list[Any] = [None] * (len(self._lasting) + len(self._new))
         for block in self._lasting:
-            assert block.lasting is not None
             tensors[block.places[0]] = block.lasting
         for i, given in self._new.items():
             tensors[i] = tensor = _view(*given)
