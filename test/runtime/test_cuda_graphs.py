@@ -6,6 +6,7 @@ import ctypes
 import gc
 import threading
 import weakref
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -27,7 +28,8 @@ class FakeRecorder:
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
-        self.returned: dict[int, Block] = {}
+        self.returned: Counter[int] = Counter()
+        self.blocks: dict[int, Block] = {}
         self.recordings: weakref.WeakSet[Recording] = weakref.WeakSet()
         self.pools: list[Pool] = []
         self.buffers: list[bytearray] = []  # the memory of results: freed only with the recorder, as a device's is

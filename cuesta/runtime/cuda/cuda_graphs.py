@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import threading
 import weakref
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
@@ -30,6 +31,7 @@ from cuesta.runtime.arguments import aligned_copy, argument_result
 from cuesta.runtime.cuda.recording import Block, Pool, Range, Recording, can_move
 from cuesta.runtime.schema import program as schema
 from cuesta.runtime.uniqueness_check import Owned
+from cuesta.torch_private.tensors import storage_key
 
 Tensor = torch.Tensor
 Program = Callable[[list[Tensor]], list[Tensor]]
@@ -53,8 +55,10 @@ class Recorder(Protocol):
     """Records work on a device."""
 
     lock: threading.RLock
-    #: the addresses of all results of recordings, and the blocks that these lie in
-    returned: dict[int, Block]
+    #: the addresses of all results of recordings. Lent memory may have results of several.
+    returned: Counter[int]
+    #: the blocks of all recordings by their storages' keys
+    blocks: dict[int, Block]
     #: all recordings that there are
     recordings: weakref.WeakSet[Recording]
 
@@ -119,9 +123,9 @@ class RecordedProgram:
 
     def _has_kept(self, tensors: list[Tensor]) -> bool:
         """Whether somebody else holds an argument that a replay would overwrite where another recording returned it."""
-        lent = self._metadata["lent"]
-        blocks = map(self._recorder.returned.get, map(_data_ptr, map(tensors.__getitem__, lent)))
-        return any(block and not block.is_alone_in(tensors, i) for i, block in zip(lent, blocks, strict=True))
+        lent = [i for i in self._metadata["lent"] if tensors[i].data_ptr() in self._recorder.returned]
+        blocks = [self._recorder.blocks.get(storage_key(tensors[i])) for i in lent]
+        return not all(block and block.is_alone_in(tensors, i) for i, block in zip(lent, blocks, strict=True))
 
     def _may_take(self, recording: Recording, tensors: list[Tensor]) -> bool:
         """Whether a replay may write the lent arguments. Where somebody holds them, or its own results are held when
@@ -229,7 +233,9 @@ class RecordedProgram:
         arguments = Owned(copied.get(i, tensors[i]) for i in range(len(tensors)))
         for i, block in taken.items():
             # `arguments` alone holds the memory: when the program has read it, it is free.
+            del self._recorder.blocks[block.key]
             tensors[i] = block.lend()
+            self._recorder.blocks[block.key] = block
         for earlier in self._recorder.recordings if taken else ():
             earlier.overlay([])
         replay, results = self._recorder.record(lambda: self._program(arguments), pool)
@@ -260,9 +266,8 @@ class RecordedProgram:
     def _to_take(self, tensors: list[Tensor], fixed: Sequence[int]) -> tuple[Pool, dict[int, Block]]:
         """The pool of a new recording, and the arguments that it takes over: those of one open pool that the program
         frees, and that nobody else holds. They are lent."""
-        returned = self._recorder.returned
-        found = {i: returned[tensors[i].data_ptr()] for i in fixed if i in self._released}
-        taken = {i: block for i, block in found.items() if block.may_lend() and block.is_alone_in(tensors, i)}
+        found = {i: self._recorder.blocks.get(storage_key(tensors[i])) for i in fixed if i in self._released}
+        taken = {i: b for i, b in found.items() if b is not None and b.may_lend() and b.is_alone_in(tensors, i)}
         pool = next((block.pool for block in taken.values()), None)
         if pool is None or not self._takes or not pool.is_open():
             return self._recorder.open_pool(), {}
@@ -287,16 +292,17 @@ def enter(recording: Recording, recorder: Recorder) -> None:
     which may read them where they are."""
     for earlier in recorder.recordings:
         earlier.overlay(recording.blocks)
-    recorder.returned |= {o.data_ptr(): block for block in recording.blocks for o in block.owners if o.numel()}
+    recorder.returned.update(recording.returned)
+    recorder.blocks |= {block.key: block for block in recording.blocks}
     recorder.recordings.add(recording)
     weakref.finalize(recording, _leave, recorder, recording.blocks, recording.returned)
 
 
 def _leave(recorder: Recorder, blocks: list[Block], returned: set[int]) -> None:
     """Frees what a recording that is gone has returned, but for results that somebody still holds."""
-    for address in returned:
-        del recorder.returned[address]
+    recorder.returned -= Counter(returned)
     for block in blocks:
+        del recorder.blocks[block.key]
         block.leave()
     for earlier in [*recorder.recordings]:
         earlier.overlay([])

@@ -7,6 +7,7 @@ import functools
 import gc
 import threading
 import weakref
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -23,7 +24,8 @@ class CudaRecorder:
 
     def __init__(self, device: torch.device) -> None:
         self.lock = threading.RLock()
-        self.returned: dict[int, Block] = {}
+        self.returned: Counter[int] = Counter()
+        self.blocks: dict[int, Block] = {}
         self.recordings: weakref.WeakSet[Recording] = weakref.WeakSet()
         self._device = device
         self._pools: list[Pool] = []
