@@ -192,7 +192,8 @@ def _recorded(program: Executable, convention: Convention, request: Request, rep
     stay = [n for n in range(count) if n >= len(chosen) or chosen[n] in request.static]
     outputs = [convention.outputs[i] for i in request.saved]
     saved = [output.index for output in outputs if output.kind == "tensor"]
-    return RecordedProgram(program, program.metadata, stay, recorder_of(device), program.fits, tell, saved)
+    recorder = recorder_of(device)
+    return RecordedProgram(program, program.metadata, stay, recorder, program.fits, tell, saved, program.recorded)
 
 
 def report_of_steps(steps: dict[Node, str], kind: str) -> GraphReport:

@@ -77,7 +77,7 @@ _PLAIN = frozenset({torch.Tensor, torch.nn.Parameter})
 _BEFORE_BASES = 5
 
 _ENTRY = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)  # releases the GIL while it runs
-_Call = Callable[[list[Tensor]], list[Tensor]]
+_Call = Callable[..., list[Tensor]]  # takes the tensors, and whether the call overwrites what others hold
 _Fits = Callable[[list[Tensor]], bool]
 
 # A tensor over the same memory with other sizes and strides, and an offset to add. Autograd does not see it as a view,
@@ -116,6 +116,11 @@ class Executable:
     def __call__(self, tensors: list[Tensor]) -> list[Tensor]:
         return self._call(tensors)
 
+    def recorded(self, tensors: list[Tensor]) -> list[Tensor]:
+        """A call that is recorded: each replay overwrites the arguments that the program overwrites, whoever holds them
+        now."""
+        return self._call(tensors, True)
+
     def fits(self, tensors: list[Tensor]) -> bool:
         """Whether these tensors pass the check that the program makes before it runs, so that none is copied."""
         return self._fits(tensors)
@@ -142,7 +147,7 @@ class Executable:
         return made
 
 
-def _needs_sizes(tensors: list[Tensor]) -> Any:
+def _needs_sizes(tensors: list[Tensor], overwrites: bool = False) -> Any:
     raise TypeError("this program has symbolic sizes: call the result of with_sizes(…) instead")
 
 
@@ -294,13 +299,13 @@ def _source(metadata: Program) -> str:
     arguments, bases = metadata["arguments"], metadata["bases"]
     device = torch.device(metadata["device"])
     on_gpu = device.type != "cpu"
-    lines = ["def call(tensors):", "  fitted = None", "  while True:"]
+    lines = ["def call(tensors, overwrites=False):", "  fitted = None", "  while True:"]
 
     def add(line: str) -> None:
         lines.append(f"    {line}")
 
     for i in metadata["lent"]:
-        add(f"own(tensors, {_int(i)}, {_byte_count(arguments[i])})")
+        add(f"overwrites or own(tensors, {_int(i)}, {_byte_count(arguments[i])})")
     slots = ["0"] * len(arguments)
     slots.append("0" if not metadata["arena"] else "arena.data_ptr()" if on_gpu else "arena.address")
     slots += [f"stream({device.index})" if on_gpu else "threads()", "callback", "tables", "id(tensors)"]

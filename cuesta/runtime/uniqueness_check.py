@@ -30,10 +30,6 @@ def _uses(tensors: list[torch.Tensor], i: int) -> tuple[int, int, int, int]:
 _ALONE = _uses([torch.empty(1)], 0)
 
 
-class Owned(list[torch.Tensor]):
-    """Arguments that a call may overwrite wherever the program does so: those of a recording."""
-
-
 def is_alone(tensors: list[torch.Tensor], i: int, holders: int = 0, others: int = 0) -> bool:
     """Whether only the list and `holders` others hold the Python object `tensors[i]`, and only `others` other tensors
     use its memory."""
@@ -44,7 +40,7 @@ def is_alone(tensors: list[torch.Tensor], i: int, holders: int = 0, others: int 
 def own(tensors: list[torch.Tensor], i: int, nbytes: int) -> None:
     """Replaces `tensors[i]` by a copy unless only the list holds it, no other tensor uses its memory, and its storage
     is exactly `nbytes` long. Only then may its memory be handed out as a result."""
-    if isinstance(tensors, Owned) or not isinstance(tensors[i], torch.Tensor):
-        return  # the program's check refuses what is no tensor
+    if not isinstance(tensors[i], torch.Tensor):
+        return  # the program's check refuses it
     if not is_alone(tensors, i) or tensors[i].untyped_storage().nbytes() != nbytes:
         tensors[i] = aligned_copy(tensors[i])

@@ -173,10 +173,14 @@ def test_a_lent_result_is_overwritten_where_it_is_unless_somebody_holds_it(
         address = tensors[0].data_ptr()
         own(tensors, 0, tensors[0].nbytes)
         copies += tensors[0].data_ptr() != address
+        return overwrites(tensors)
+
+    def overwrites(tensors: list[Tensor]) -> list[Tensor]:
         return [tensors[0].mul_(2) + 1]
 
     forward = RecordedProgram(Counted(), describe(BASE), {1}, recorder, takes_all, saved=saved)
-    backward = RecordedProgram(doubled, describe(BASE, lent=(0,)), set(), recorder, takes_all)
+    description = describe(BASE, lent=(0,))
+    backward = RecordedProgram(doubled, description, set(), recorder, takes_all, overwrites=overwrites)
     for n in range(5):
         results = forward([x(n), W])
         torch.testing.assert_close(backward([results.pop()]), [x(n) * W * 2 + 1])

@@ -30,7 +30,6 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from cuesta.runtime.arguments import aligned_copy, argument_result
 from cuesta.runtime.cuda.recording import Block, Pool, Range, Recording, can_move
 from cuesta.runtime.schema import program as schema
-from cuesta.runtime.uniqueness_check import Owned
 from cuesta.torch_private.tensors import storage_key
 
 Tensor = torch.Tensor
@@ -91,11 +90,14 @@ class RecordedProgram:
         fits: Callable[[list[Tensor]], bool],
         tell: Callable[[str], None] = lambda outcome: None,
         saved: Collection[int] = (),
+        overwrites: Program | None = None,
     ) -> None:
         """`static` are the arguments that keep their addresses. `fits` says whether arguments pass the program's check
         without copies. `tell` is called with the outcome of the recording, as text. Only autograd gets the results
-        `saved`."""
+        `saved`. `overwrites` is the program where it overwrites lent arguments whoever holds them; by default the
+        same."""
         self._program, self._metadata, self._fits = program, metadata, fits
+        self._overwrites = overwrites or program
         self._saved = frozenset(saved)
         self._released = frozenset(metadata["released"])
         self._static = dict.fromkeys(sorted(static))
@@ -230,7 +232,7 @@ class RecordedProgram:
             elif tensors[i].numel():
                 copied[i] = aligned_copy(tensors[i])
         pool, taken = self._to_take(tensors, fixed)
-        arguments = Owned(copied.get(i, tensors[i]) for i in range(len(tensors)))
+        arguments = [copied.get(i, tensors[i]) for i in range(len(tensors))]
         for i, block in taken.items():
             # `arguments` alone holds the memory: when the program has read it, it is free.
             del self._recorder.blocks[block.key]
@@ -238,7 +240,7 @@ class RecordedProgram:
             self._recorder.blocks[block.key] = block
         for earlier in self._recorder.recordings if taken else ():
             earlier.overlay([])
-        replay, results = self._recorder.record(lambda: self._program(arguments), pool)
+        replay, results = self._recorder.record(lambda: self._overwrites(arguments), pool)
         described = self._metadata["results"]
         owners = {id(r): r for d, r in zip(described, results, strict=True) if d["kind"] != "argument"}
         numbers = {key: i for i, key in enumerate(owners)}

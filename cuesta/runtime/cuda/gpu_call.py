@@ -10,7 +10,7 @@ import torch
 from cuesta.torch_private.devices import allocator, current_device, raw_stream_of
 
 Tensor = torch.Tensor
-Call = Callable[[list[Tensor]], list[Tensor]]
+Call = Callable[..., list[Tensor]]  # takes the tensors, and whether the call overwrites what others hold
 
 
 def device_names(device: torch.device) -> dict[str, Any]:
@@ -28,10 +28,10 @@ def on_device(call: Call, device: torch.device) -> Call:
     current = current_device()
     index = device.index
 
-    def switched(tensors: list[Tensor]) -> list[Tensor]:
+    def switched(tensors: list[Tensor], overwrites: bool = False) -> list[Tensor]:
         if current() == index:
-            return call(tensors)
+            return call(tensors, overwrites)
         with torch.cuda.device(index):
-            return call(tensors)
+            return call(tensors, overwrites)
 
     return switched
