@@ -15,10 +15,11 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from cuesta.runtime.arguments import flat_view
-from cuesta.runtime.cuda import cuda_graphs
+from cuesta.runtime.cuda import cuda_graphs, recording
 from cuesta.runtime.cuda.cuda_graphs import STRAY_CALLS, RecordedProgram
-from cuesta.runtime.cuda.recording import Block, Pool, Range, Recording
+from cuesta.runtime.cuda.recording import Block, Pool, Range, Recording, Results
 from cuesta.runtime.uniqueness_check import own
+from cuesta.torch_private.tensors import storage_uses
 
 Tensor = torch.Tensor
 
@@ -29,7 +30,7 @@ class FakeRecorder:
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.returned: Counter[int] = Counter()
-        self.blocks: dict[int, Block] = {}
+        self.blocks: dict[int, tuple[Block, Results]] = {}
         self.recordings: weakref.WeakSet[Recording] = weakref.WeakSet()
         self.pools: list[Pool] = []
         self.buffers: list[bytearray] = []  # the memory of results: freed only with the recorder, as a device's is
@@ -573,7 +574,29 @@ def test_lent_memory_outlives_its_recording_where_somebody_holds_it(recorder: Fa
     recorder.pools[0].graphs.add(graph := type("Graph", (), {})())
     pair.forward._recordings.clear()
     gc.collect()
-    assert block.is_gone and block.graphs == [graph] and not recorder.pools[0].is_open()
+    assert block.graphs == [graph] and not recorder.pools[0].is_open()
     torch.testing.assert_close(held, x(5) * 2)
     del held
     assert recorder.pools[0].is_open() and block not in recorder.pools[0].lent
+
+
+def test_each_result_is_looked_at_once_after_its_replay(
+    recorder: FakeRecorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model of many layers has many recordings, each of which overwrites results of all that were made later."""
+    recorder.shared = [(0, 1 << 62)]
+    programs = [RecordedProgram(Counted(), describe(BASE), {1}, recorder, takes_all) for _ in range(20)]
+    for n in range(4):
+        for run in programs:
+            run([x(n), W])
+    looks = 0
+
+    def counted(key: int) -> int:
+        nonlocal looks
+        looks += 1
+        return storage_uses(key)
+
+    monkeypatch.setattr(recording, "_uses", counted)
+    for run in programs:
+        torch.testing.assert_close(run([x(7), W]), [x(7) * W])
+    assert looks <= 3 * len(programs)

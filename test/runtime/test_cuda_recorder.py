@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from cuesta.runtime.cuda.cuda_recorder import CudaRecorder
-from cuesta.runtime.cuda.recording import Block
+from cuesta.runtime.cuda.recording import Block, Results
 
 
 class FakeCuda:
@@ -150,7 +150,7 @@ def test_a_pool_with_lent_results_that_are_held_is_not_used(cuda: FakeCuda) -> N
     assert recorder.open_pool() is pool
     (block,) = Block.all_of([torch.ones(1)], {0}, pool)
     assert block.may_lend()
-    held = [block.lend()]
+    held = [Results([block]).lend(block)]
     other = recorder.open_pool()
     assert other is not pool
     kept.append(recorder.record(lambda: RESULT, other)[0])

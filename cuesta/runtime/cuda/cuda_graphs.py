@@ -28,7 +28,7 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from cuesta.runtime.arguments import aligned_copy, argument_result
-from cuesta.runtime.cuda.recording import Block, Pool, Range, Recording, can_move
+from cuesta.runtime.cuda.recording import Block, Pool, Range, Recording, Results, can_move
 from cuesta.runtime.schema import program as schema
 from cuesta.torch_private.tensors import storage_key
 
@@ -56,8 +56,8 @@ class Recorder(Protocol):
     lock: threading.RLock
     #: the addresses of all results of recordings. Lent memory may have results of several.
     returned: Counter[int]
-    #: the blocks of all recordings by their storages' keys
-    blocks: dict[int, Block]
+    #: the blocks of all recordings, and what they are part of, by their storages' keys
+    blocks: dict[int, tuple[Block, Results]]
     #: all recordings that there are
     recordings: weakref.WeakSet[Recording]
 
@@ -126,8 +126,8 @@ class RecordedProgram:
     def _has_kept(self, tensors: list[Tensor]) -> bool:
         """Whether somebody else holds an argument that a replay would overwrite where another recording returned it."""
         lent = [i for i in self._metadata["lent"] if tensors[i].data_ptr() in self._recorder.returned]
-        blocks = [self._recorder.blocks.get(storage_key(tensors[i])) for i in lent]
-        return not all(block and block.is_alone_in(tensors, i) for i, block in zip(lent, blocks, strict=True))
+        found = [self._recorder.blocks.get(storage_key(tensors[i])) for i in lent]
+        return not all(known and known[0].is_alone_in(tensors, i) for i, known in zip(lent, found, strict=True))
 
     def _may_take(self, recording: Recording, tensors: list[Tensor]) -> bool:
         """Whether a replay may write the lent arguments. Where somebody holds them, or its own results are held when
@@ -158,7 +158,7 @@ class RecordedProgram:
             return None
         # Recordings stay whose own results are held. The others were made before another one's that they overwrite, or
         # copy what is now returned by one.
-        known[:] = [r for r in known if r not in fitting or (r in current and any(b.is_held() for b in r.blocks))]
+        known[:] = [r for r in known if r not in fitting or (r in current and not r.results.are_free())]
         return self._made(known, tensors)
 
     def _wants_another(self, current: list[Recording]) -> bool:
@@ -185,7 +185,7 @@ class RecordedProgram:
     ) -> bool:
         """Whether a call for which no recording is free runs without one: because its results may stay in use, or its
         arguments come from a call that ran unrecorded."""
-        if current and not all(can_move(recording.blocks) or recording.gives_back() for recording in current):
+        if current and not all(can_move(recording.results.blocks) or recording.gives_back() for recording in current):
             self._without += 1
             ran = "1 call" if self._without == 1 else f"{self._without} calls"
             self._tell(f"recorded; {ran} ran without the recording, because earlier results were still in use")
@@ -235,11 +235,11 @@ class RecordedProgram:
         arguments = [copied.get(i, tensors[i]) for i in range(len(tensors))]
         for i, block in taken.items():
             # `arguments` alone holds the memory: when the program has read it, it is free.
-            del self._recorder.blocks[block.key]
-            tensors[i] = block.lend()
-            self._recorder.blocks[block.key] = block
-        for earlier in self._recorder.recordings if taken else ():
-            earlier.overlay([])
+            known = self._recorder.blocks.pop(block.key)
+            tensors[i] = known[1].lend(block)
+            self._recorder.blocks[block.key] = known
+        for earlier in self._recorder.recordings:
+            earlier.count_taken()
         replay, results = self._recorder.record(lambda: self._overwrites(arguments), pool)
         described = self._metadata["results"]
         owners = {id(r): r for d, r in zip(described, results, strict=True) if d["kind"] != "argument"}
@@ -249,27 +249,30 @@ class RecordedProgram:
         made = list(owners.values())
         saved = {place for i, place in enumerate(places) if i in self._saved}
         saved -= {place for i, place in enumerate(places) if i not in self._saved}
-        blocks = Block.all_of(made, saved, pool)
         recording = Recording(
             replay,
             fixed,
             [tensors[i].data_ptr() for i in fixed],
             [StorageWeakRef(tensors[i].untyped_storage()) for i in self._static],
             copied,
-            blocks,
+            Results(Block.all_of(made, saved, pool)),
             places,
             self._recorder.memory(pool),
             taken,
         )
-        recording.overlay([block for block in pool.lent if block not in taken.values()])
+        for block, of in pool.lent.items():
+            if block not in taken.values():
+                recording.overlay(of, [block])
         enter(recording, self._recorder)
         return recording
 
     def _to_take(self, tensors: list[Tensor], fixed: Sequence[int]) -> tuple[Pool, dict[int, Block]]:
         """The pool of a new recording, and the arguments that it takes over: those of one open pool that the program
         frees, and that nobody else holds. They are lent."""
-        found = {i: self._recorder.blocks.get(storage_key(tensors[i])) for i in fixed if i in self._released}
-        taken = {i: b for i, b in found.items() if b is not None and b.may_lend() and b.is_alone_in(tensors, i)}
+        keys = {i: storage_key(tensors[i]) for i in fixed if i in self._released}
+        found = {i: self._recorder.blocks[key] for i, key in keys.items() if key in self._recorder.blocks}
+        known = {i: block for i, (block, _) in found.items()}
+        taken = {i: block for i, block in known.items() if block.may_lend() and block.is_alone_in(tensors, i)}
         pool = next((block.pool for block in taken.values()), None)
         if pool is None or not self._takes or not pool.is_open():
             return self._recorder.open_pool(), {}
@@ -293,18 +296,18 @@ def enter(recording: Recording, recorder: Recorder) -> None:
     """Makes a new recording known to the earlier ones, whose replays may overwrite its results, and to later ones,
     which may read them where they are."""
     for earlier in recorder.recordings:
-        earlier.overlay(recording.blocks)
+        earlier.overlay(recording.results, recording.results.blocks)
     recorder.returned.update(recording.returned)
-    recorder.blocks |= {block.key: block for block in recording.blocks}
+    recorder.blocks |= {block.key: (block, recording.results) for block in recording.results.blocks}
     recorder.recordings.add(recording)
-    weakref.finalize(recording, _leave, recorder, recording.blocks, recording.returned)
+    weakref.finalize(recording, _leave, recorder, recording.results, recording.returned)
 
 
-def _leave(recorder: Recorder, blocks: list[Block], returned: set[int]) -> None:
+def _leave(recorder: Recorder, results: Results, returned: set[int]) -> None:
     """Frees what a recording that is gone has returned, but for results that somebody still holds."""
     recorder.returned -= Counter(returned)
-    for block in blocks:
+    for block in results.blocks:
         del recorder.blocks[block.key]
-        block.leave()
+    results.leave()
     for earlier in [*recorder.recordings]:
-        earlier.overlay([])
+        earlier.forget()

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from cuesta.runtime.cuda.recording import Block, Pool, Range, Recording
+from cuesta.runtime.cuda.recording import Block, Pool, Range, Recording, Results
 from cuesta.torch_private.devices import end_pool, free_workspaces, raw_cuda_stream
 
 Tensor = torch.Tensor
@@ -25,7 +25,7 @@ class CudaRecorder:
     def __init__(self, device: torch.device) -> None:
         self.lock = threading.RLock()
         self.returned: Counter[int] = Counter()
-        self.blocks: dict[int, Block] = {}
+        self.blocks: dict[int, tuple[Block, Results]] = {}
         self.recordings: weakref.WeakSet[Recording] = weakref.WeakSet()
         self._device = device
         self._pools: list[Pool] = []

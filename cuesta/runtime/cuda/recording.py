@@ -15,6 +15,7 @@ lent then: the recording that writes them holds tensors that do not keep the mem
 
 from __future__ import annotations
 
+import itertools
 import sys
 import weakref
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -63,12 +64,12 @@ class Pool:
 
     handle: Any
     graphs: weakref.WeakSet[Any] = field(default_factory=weakref.WeakSet)
-    lent: list[Block] = field(default_factory=list)  # results in memory that the allocator takes to be free
+    lent: dict[Block, Results] = field(default_factory=dict)  # those in memory that the allocator takes to be free
     is_closed: bool = False  # whether torch refuses to record into it
 
     def is_open(self) -> bool:
         """Whether a recording may be made in it: nobody holds results that the allocator does not know of."""
-        self.lent = [block for block in self.lent if not block.is_gone or block.is_held()]
+        self.lent = {block: of for block, of in self.lent.items() if not of.is_gone or block.is_held()}
         return not self.is_closed and not any(block.is_held() for block in self.lent)
 
 
@@ -85,7 +86,6 @@ class Block:
     moved: weakref.ref[Tensor] | None = None  # the tensor that had to be moved since the last replay
     pool: Pool | None = None
     is_lent: bool = False  # whether the pool may use the memory
-    is_gone: bool = False  # whether the recording is
     graphs: list[Any] = field(default_factory=list)  # keep lent memory mapped that is held when the recording goes
 
     @staticmethod
@@ -124,12 +124,6 @@ class Block:
         """Whether only this list and the recording hold `tensors[i]`, which lies here, and the memory."""
         return is_alone(tensors, i, holders=int(tensors[i] is self.lasting), others=len(self.owners))
 
-    def leave(self) -> None:
-        """Notes that the recording is gone."""
-        self.is_gone = True
-        if self.pool is not None and self.is_lent and self.is_held():
-            self.graphs = [*self.pool.graphs]
-
     def move(self) -> None:
         """Moves the values to other memory, if somebody holds them and `can_move` says so."""
         if not self.is_held() or (tensor := self.holder()) is None:
@@ -142,8 +136,6 @@ class Block:
 
     def lend(self) -> Tensor:
         """Leaves the memory to `lasting` as it is now, and when that goes to the pool. Returns what takes its place."""
-        assert self.pool is not None
-        self.pool.lent.append(self)
         self.is_lent = True
         self.owners = [without_memory(owner) for owner in self.owners]
         self.key, self.lasting = storage_key(self.owners[0]), _over(self.owners[0])
@@ -161,6 +153,49 @@ def can_move(blocks: Iterable[Block]) -> bool:
     return all(not block.is_held() or block.holder() is not None for block in blocks)
 
 
+class Results:
+    """The blocks of a recording. Once nobody was seen to hold any, nobody does until the next replay: of the recordings
+    that overwrite some of them, only the first after a replay looks at them all."""
+
+    def __init__(self, blocks: list[Block]) -> None:
+        self.blocks = blocks
+        self.is_gone = False  # whether the recording is
+        self._may_be_held = False
+        self._count()
+
+    def _count(self) -> None:
+        self._keys, self._own_uses = [b.key for b in self.blocks], [b.own_uses for b in self.blocks]
+        self.lasting = [b for b in self.blocks if b.lasting is not None]
+        self._free = tuple(counts * len(self.lasting) for counts in _FREE)
+
+    def note_replay(self) -> None:
+        """Notes that a call hands them out."""
+        self._may_be_held = True
+
+    def are_free(self) -> bool:
+        """Whether nobody but the recording holds any."""
+        if self._may_be_held and list(map(_uses, self._keys)) == self._own_uses:
+            # The list stands where `_FREE` has one.
+            self._may_be_held = _holders([block.lasting for block in self.lasting]) != self._free
+        return not self._may_be_held
+
+    def lend(self, block: Block) -> Tensor:
+        """Lends a block, and returns the tensor that takes the place of the one that is handed out."""
+        assert block.pool is not None
+        block.pool.lent[block] = self
+        tensor = block.lend()
+        self._count()
+        self._may_be_held = True
+        return tensor
+
+    def leave(self) -> None:
+        """Notes that the recording is gone."""
+        self.is_gone = True
+        for block in self.blocks:
+            if block.pool is not None and block.is_lent and block.is_held():
+                block.graphs = [*block.pool.graphs]
+
+
 @dataclass(eq=False)
 class Recording:
     """A program recorded for one set of addresses."""
@@ -170,14 +205,14 @@ class Recording:
     addresses: list[int]  # the addresses of the arguments `fixed`
     storages: list[StorageWeakRef]  # of the static arguments
     copied: dict[int, Tensor]  # argument → the recording's own copy of it
-    blocks: list[Block]  # the storages of what it makes
+    results: Results  # the storages of what it makes
     places: list[int]  # result → the number of the tensor that it is; -1: the result lies in an argument
     scratch: list[Range]  # memory that a replay may write in between
     taken: dict[int, Block]  # argument → the lent block that it is, which a replay may write after it has read it
     targets: list[Tensor] = field(init=False)  # the tensors `copied`; flat views if elements leave gaps or overlap
     flat: frozenset[int] = field(init=False)  # the arguments whose targets are flat views
     returned: set[int] = field(init=False)  # the addresses of the results
-    overlaid: list[Block] = field(init=False, default_factory=list)  # results of later recordings that lie in `scratch`
+    overlaid: dict[Results, list[Block]] = field(init=False, default_factory=dict)  # others' that lie in `scratch`
     _alive: list[weakref.ref[Tensor]] = field(default_factory=list)  # results of one replay that the next one found
     _was_handed_out: bool = False
     _was_given_back: bool = False
@@ -185,26 +220,29 @@ class Recording:
     def __post_init__(self) -> None:
         self.flat = frozenset(i for i, tensor in self.copied.items() if not _is_dense(tensor))
         self.targets = [flat_view(tensor) if i in self.flat else tensor for i, tensor in self.copied.items()]
-        self.returned = {owner.data_ptr() for block in self.blocks for owner in block.owners if owner.numel()}
-        self._handed = self.blocks[0].handed if self.blocks else {}
-        self._lasting = [block for block in self.blocks if block.lasting is not None]
-        others = [block for block in self.blocks if block.lasting is None]
+        blocks = self.results.blocks
+        self.returned = {owner.data_ptr() for block in blocks for owner in block.owners if owner.numel()}
+        self._handed = blocks[0].handed if blocks else {}
+        others = [block for block in blocks if block.lasting is None]
         owners = {i: owner for block in others for i, owner in zip(block.places, block.owners, strict=True)}
         self._new = {i: (x, tuple(x.shape), x.stride(), 0) for i, x in owners.items()}
         self._taken_free = tuple(counts * len(self.taken) for counts in _TAKEN)
-        self.overlay([])
+        self.count_taken()
 
-    def overlay(self, blocks: Sequence[Block]) -> None:
-        """Adds those of a later recording's blocks that lie in `scratch` to `overlaid`. Blocks whose recording is gone,
-        and that nobody holds, leave it. Called too when a block was lent."""
-        self.overlaid = [block for block in self.overlaid if not block.is_gone or block.is_held()]
-        self.overlaid += [block for block in blocks if block.lies_in(self.scratch)]
-        written = [*self.blocks, *self.overlaid]
-        self._keys, self._own_uses = [b.key for b in written], [b.own_uses for b in written]
-        self._with_lasting = [b for b in written if b.lasting is not None]
-        self._free = tuple(counts * len(self._with_lasting) for counts in _FREE)
+    def count_taken(self) -> None:
+        """Counts the uses of the arguments `taken` anew, where a block was lent."""
         self._taken_keys = [block.key for block in self.taken.values()]
         self._taken_uses = [block.own_uses for block in self.taken.values()]
+
+    def overlay(self, results: Results, blocks: Sequence[Block]) -> None:
+        """Adds those of a recording's blocks that lie in `scratch` to `overlaid`."""
+        found = [block for block in blocks if block.lies_in(self.scratch)]
+        if found:
+            self.overlaid.setdefault(results, []).extend(found)
+
+    def forget(self) -> None:
+        """Drops what is overlaid of recordings that are gone, where nobody holds it."""
+        self.overlaid = {of: blocks for of, blocks in self.overlaid.items() if not of.is_gone or not of.are_free()}
 
     def may_take(self, tensors: list[Tensor]) -> bool:
         """Whether nobody else holds the arguments that a replay may write after it has read them."""
@@ -215,7 +253,7 @@ class Recording:
 
     def was_in_the_way(self) -> bool:
         """Whether results of the last replay had to be moved for another recording's."""
-        return any(block.moved is not None for block in self.blocks)
+        return any(block.moved is not None for block in self.results.blocks)
 
     def copy_in(self, tensors: Sequence[Tensor]) -> None:
         """Copies the arguments `copied` into the recording's memory."""
@@ -240,10 +278,9 @@ class Recording:
 
     def is_free(self) -> bool:
         """Whether nobody holds what a replay writes."""
-        if list(map(_uses, self._keys)) != self._own_uses:
+        if not self.results.are_free():
             return False
-        # The list stands where `_FREE` has one.
-        return _holders([block.lasting for block in self._with_lasting]) == self._free
+        return all(of.are_free() or not any(b.is_held() for b in blocks) for of, blocks in self.overlaid.items())
 
     def gives_back(self) -> bool:
         """Whether the results of some replay were freed later, so that another recording would be free in time."""
@@ -251,12 +288,12 @@ class Recording:
 
     def is_mostly_held(self) -> bool:
         """Whether somebody holds at least half of the bytes of the results."""
-        sizes = {block: block.owners[0].untyped_storage().nbytes() for block in self.blocks}
-        return 2 * sum(sizes[block] for block in self.blocks if block.is_held()) >= sum(sizes.values())
+        sizes = {block: block.owners[0].untyped_storage().nbytes() for block in self.results.blocks}
+        return 2 * sum(size for block, size in sizes.items() if block.is_held()) >= sum(sizes.values())
 
     def make_room(self) -> bool:
         """Moves results that somebody still holds to other memory. False if one of them cannot be moved."""
-        blocks = [*self.blocks, *self.overlaid]
+        blocks = [*self.results.blocks, *itertools.chain.from_iterable(self.overlaid.values())]
         if not can_move(blocks):
             return False
         for block in blocks:
@@ -265,18 +302,20 @@ class Recording:
 
     def hand_out(self) -> list[Tensor]:
         """Tensors over the memory that a replay has written."""
-        moved = [block.moved for block in self._lasting if block.moved is not None]
+        lasting = self.results.lasting
+        moved = [block.moved for block in lasting if block.moved is not None]
         alive = [ref for ref in (*self._handed.values(), *moved) if ref() is not None]
         self._was_given_back = self.gives_back() or (self._was_handed_out and not alive)
         self._alive, self._was_handed_out = alive, True
-        for block in self.blocks:
+        for block in self.results.blocks:
             block.moved = None
-        tensors: list[Any] = [None] * (len(self._lasting) + len(self._new))
-        for block in self._lasting:
+        tensors: list[Any] = [None] * (len(lasting) + len(self._new))
+        for block in lasting:
             tensors[block.places[0]] = block.lasting
         for i, given in self._new.items():
             tensors[i] = tensor = _view(*given)
             self._handed[i] = weakref.ref(tensor)
+        self.results.note_replay()
         return tensors
 
 
