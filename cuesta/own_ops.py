@@ -22,6 +22,7 @@ DEFINED_IN = {
     "biased_attention_backward": "cuesta.frontend.attention.attention_ops",
     "batch_norm_statistics": "cuesta.frontend.decompositions.batch_norm_ops",
     "batch_norm_backward": "cuesta.frontend.decompositions.batch_norm_ops",
+    "max_pool_backward": "cuesta.frontend.decompositions.max_pool_ops",
     "resize_bytes": "cuesta.frontend.decompositions.byte_image_ops",
     "packed_convolution": "cuesta.driver.freezing.packed_convolutions",
     "packed_convolution_add": "cuesta.driver.freezing.packed_convolutions",

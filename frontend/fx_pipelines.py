@@ -24,6 +24,7 @@ from cuesta.frontend.fx_passes.recomputed_values import read_undetached, save_co
 from cuesta.frontend.fx_passes.row_normalisers import save_normalisers
 from cuesta.frontend.fx_passes.saved_concatenations import save_once
 from cuesta.frontend.fx_passes.saved_layouts import save_channels_last
+from cuesta.frontend.fx_passes.saved_positions import save_offsets
 from cuesta.frontend.fx_passes.saved_views import save_views_once
 from cuesta.frontend.fx_passes.spelled_out_flex_attention import spell_out_flex_attention
 from cuesta.frontend.fx_passes.tied_tables import add_rows_to_tables
@@ -84,6 +85,7 @@ SAVED: FxStage[TrainingStep] = FxStage(
         FxPass("keep-old-values", lambda step, _: keep_old_values(step)),
         # Before layouts are chosen for what is saved.
         FxPass("save-narrow", lambda step, _: save_narrow(step)),
+        FxPass("save-offsets", lambda step, options: save_offsets(step, options.target)),
         FxPass("save-channels-last", lambda step, _: save_channels_last(step), _in_any_order),
         FxPass("add-rows-to-tables", lambda step, _: add_rows_to_tables(step.backward), _in_any_order),
         # Last: the other passes change which values are saved, and which of these are views of one tensor.

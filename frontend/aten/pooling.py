@@ -197,6 +197,33 @@ def max_pool_backward(b: Call, grad: Value, x: Value, *rest: Any) -> Value:
     return b.convert(joined(b, "add", parts), b.spelling)
 
 
+@imports("max_pool_backward", namespace="cuesta")
+def max_pool_backward_by_offsets(
+    b: Call,
+    grad: Value,
+    x: Value,
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    ceil_mode: bool,
+    offsets: Value,
+) -> Value:
+    windows = _windows(shape_of(x), shape_of(grad)[-2:], kernel, stride, padding, 1, ceil_mode)
+    wide = opmath(spelling_of(grad))
+    along = [_along(b, shape_of(x), windows, d) for d in range(2)]
+    parts = []
+    for (back, at), (_, part) in zip(_meeting(b, offsets, windows, -1), _meeting(b, grad, windows, 0), strict=True):
+        # The place in the window that is `back` steps before the last one that contains the element.
+        places = []
+        for w, here, steps in zip(windows, along, back, strict=True):
+            last = b.with_number("remainder", b.with_number("add", here, w.padding), w.stride)
+            places.append(b.with_number("add", last, steps * w.stride))
+        own = _flat(b, windows, places)
+        is_maximum = b.pointwise("eq", b.convert(at, spelling_of(own)), own)
+        parts.append(b.where(is_maximum, b.convert(part, wide), b.constant(0, wide)))
+    return b.convert(joined(b, "add", parts), b.spelling)
+
+
 def has_vectors_of_channels(image: torch.Tensor) -> bool:
     """Whether an image has several channels (dim 1) and they are contiguous; False if that is not statically known."""
     return statically_known_true(image.stride(1) == 1) and statically_known_true(image.shape[1] > 1)

@@ -45,6 +45,14 @@ class TrainingStep:
             module.recompile()
 
 
+def argument_for(source: Node, replaced: Node) -> Node:
+    """An argument of the backward graph for a value of the forward graph, at the position of another."""
+    with replaced.graph.inserting_before(replaced):
+        made = replaced.graph.placeholder(source.name)
+    made.meta = {**source.meta, **{k: v for k, v in replaced.meta.items() if k == "desc"}}
+    return made
+
+
 Subject = TypeVar("Subject", GraphModule, TrainingStep)
 
 

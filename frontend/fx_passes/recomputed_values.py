@@ -30,7 +30,7 @@ from torch.fx import Node
 from torch.utils.checkpoint import CheckpointPolicy
 
 from cuesta.frontend.fx_nodes import keep_results, memory_root, packet_of
-from cuesta.frontend.fx_passes.fx_pipeline import TrainingStep
+from cuesta.frontend.fx_passes.fx_pipeline import TrainingStep, argument_for
 from cuesta.targets import Target
 from cuesta.torch_private.partitioners import default_ops, with_ops
 
@@ -100,7 +100,7 @@ def save_narrow(step: TrainingStep) -> None:
         if known is not None:
             gone.add(position)
         else:
-            known = nodes[source.name] = _argument_for(source, arguments[value.name])
+            known = nodes[source.name] = argument_for(source, arguments[value.name])
             results[position] = source
         wide.append((value, known))
     if not wide:
@@ -110,14 +110,6 @@ def save_narrow(step: TrainingStep) -> None:
     step.forward.graph.output_node().args = (tuple(results),)
     keep_results(step.forward.graph, [i for i in range(len(results)) if i not in gone])
     step.recompile()
-
-
-def _argument_for(source: Node, replaced: Node) -> Node:
-    """An argument of the backward graph for a value of the forward graph, at the position of another."""
-    with replaced.graph.inserting_before(replaced):
-        made = replaced.graph.placeholder(source.name)
-    made.meta = {**source.meta, **{k: v for k, v in replaced.meta.items() if k == "desc"}}
-    return made
 
 
 def _narrow_source(value: object) -> Node | None:
