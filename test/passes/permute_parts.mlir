@@ -35,3 +35,18 @@ func.func @views(%x: tensor<1x8x4xf32>, %y: tensor<1x8x4xf32>) -> (tensor<4x2x2x
   %6 = "cuesta.reshape"(%5) : (tensor<8x2x4xf32>) -> tensor<8x8xf32>
   return %2, %3, %6, %4 : tensor<4x2x2x4xf32>, tensor<8x2x4xf32>, tensor<8x8xf32>, tensor<2x8x4xf32>
 }
+
+// A dim of 1 between the concatenation and the permute.
+// CHECK-LABEL: func.func @dims_of_one
+// CHECK-SAME: (%[[X:.*]]: tensor<1x8x4xf32>, %[[Y:.*]]: tensor<1x8x4xf32>)
+// CHECK-DAG: %[[X1:.*]] = "cuesta.reshape"(%[[X]]) : (tensor<1x8x4xf32>) -> tensor<1x8x1x4xf32>
+// CHECK-DAG: %[[A:.*]] = "cuesta.permute"(%[[X1]]) {dims = [2, 1, 0, 3]} : (tensor<1x8x1x4xf32>) -> tensor<1x8x1x4xf32>
+// CHECK: %[[AB:.*]] = "cuesta.cat"(%[[A]], %{{.*}}) {dim = 2 : i64} : {{.*}} -> tensor<1x8x2x4xf32>
+// CHECK-NEXT: "cuesta.reshape"(%[[AB]]) : (tensor<1x8x2x4xf32>) -> tensor<8x8xf32>
+func.func @dims_of_one(%x: tensor<1x8x4xf32>, %y: tensor<1x8x4xf32>) -> tensor<8x8xf32> {
+  %0 = "cuesta.cat"(%x, %y) {dim = 0 : i64} : (tensor<1x8x4xf32>, tensor<1x8x4xf32>) -> tensor<2x8x4xf32>
+  %1 = "cuesta.reshape"(%0) : (tensor<2x8x4xf32>) -> tensor<2x8x1x4xf32>
+  %2 = "cuesta.permute"(%1) {dims = [2, 1, 0, 3]} : (tensor<2x8x1x4xf32>) -> tensor<1x8x2x4xf32>
+  %3 = "cuesta.reshape"(%2) : (tensor<1x8x2x4xf32>) -> tensor<8x8xf32>
+  return %3 : tensor<8x8xf32>
+}

@@ -6,7 +6,7 @@
     %4 = cuesta.reshape(%3) : 64                            %4 = cuesta.reshape(%3) : 64
 
 The reshape would copy the whole, once for each shape that it is read in. The parts are written either way. Gradients of
-queries, keys and values that are parts of one product are read like this.
+queries, keys and values that are parts of one product are read like this. Dims of 1 may come between.
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ from cuesta.dialects.cuesta.shape import Cat, Permute, Reshape
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import shape_of
 from cuesta.passes.analysis.layout import Layout, dense_strides
+from cuesta.passes.analysis.match import only_has_ones
 from cuesta.passes.form_kernels.placement.concatenation import operands_of
 from cuesta.passes.infra.graph_rewrite import erase_dead, rewrite_ops, users
 from cuesta.passes.infra.registry import Pass, register_pass
+from cuesta.sizes import Number
 
 _B = GraphBuilder()
 
@@ -36,11 +38,34 @@ class PermuteParts(Pass):
 
 
 def _permute(op: ir.Operation) -> Sequence[ir.Value] | None:
-    cat = maker(op.operands[0], Cat)
-    if cat is None or len(users(cat.results[0])) != 1 or not any(_copies(op, user) for user in users(op.results[0])):
+    whole = op.operands[0]
+    joined = _without_dims_of_one(whole)
+    cat = maker(joined, Cat)
+    if cat is None or len(users(joined)) != 1 or not any(_copies(op, user) for user in users(op.results[0])):
         return None
-    dims = Permute.dims.of(op)
-    return [_B.cat([_B.permute(x, dims) for x in operands_of(cat)], dims.index(Cat.dim.of(cat)))]
+    sizes, dims = list(shape_of(whole)), Permute.dims.of(op)
+    dim = _dim_of(sizes, shape_of(joined), Cat.dim.of(cat))
+    if dim is None:
+        return None
+    parts: list[ir.Value] = []
+    for x in operands_of(cat):
+        sizes[dim] = shape_of(x)[Cat.dim.of(cat)]
+        parts.append(_B.permute(_B.reshape(x, sizes), dims))
+    return [_B.cat(parts, dims.index(dim))]
+
+
+def _without_dims_of_one(value: ir.Value) -> ir.Value:
+    """What a value was before a reshape gave it dims of 1, where nothing else reads it."""
+    view = maker(value)
+    return view.operands[0] if view is not None and only_has_ones(view) and len(users(value)) == 1 else value
+
+
+def _dim_of(sizes: Sequence[Number], old: Sequence[Number], dim: int) -> int | None:
+    """The dim that `dim` of `old` is in `sizes`, which have other dims of 1; None where it is itself of 1."""
+    if old[dim] == 1:
+        return None
+    at = sum(n != 1 for n in old[:dim])
+    return [d for d, n in enumerate(sizes) if n != 1][at]
 
 
 def _copies(permute: ir.Operation, user: ir.Operation) -> bool:
