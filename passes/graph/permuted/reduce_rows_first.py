@@ -1,4 +1,4 @@
-"""Reduces whole rows first where a permuted tensor is reduced over dims before and behind one that is kept.
+"""Reduces a permuted tensor as it lies in memory: whole rows first, where rows are reduced.
 
     %1 = cuesta.permute(%0) {dims = [0, 2, 1]}          %a = cuesta.sum(%0) {dims = [2], keepdim} : 64x196x1
       : 64x196x768 → 64x768x196                      →  %3 = cuesta.sum(%a) {dims = [0, 2]} : 196
@@ -6,12 +6,14 @@
     %3 = cuesta.sum(%2) {dims = [0]} : 196
 
 The gradient of a bias of tokens is such a sum. The reshape, which joins reduced dims, would copy the permuted tensor.
-The rows are reduced in the kernel that has them, such as that of a norm's gradients, and what is left is small.
+The rows are reduced in the kernel that has them, such as that of a norm's gradients, and what is left is small. Where
+the rows are kept, as in the gradient of a bias behind an attention whose sequence comes first, the order of the reduced
+dims does not matter, and one reduction is left.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 
 from cuesta._mlir import ir
 from cuesta.dialects import maker
@@ -40,48 +42,61 @@ class ReduceRowsFirst(Pass):
     def run(self, module: ir.Module) -> None:
         memory = MemoryOrder()
         # All are found before anything is rewritten: MemoryOrder is keyed by values.
-        found: dict[ir.Operation, tuple[ir.Value, list[int], list[int]]] = {}
+        found: dict[ir.Operation, _Plan] = {}
         for function in functions(module):
             for view in function.regions[0].blocks[0].operations:
                 if view.operation.name in _JOINED and (plan := _plan(view.operation, memory)) is not None:
                     found[view.operation] = plan
-        rewrite_ops(module, dict.fromkeys(_JOINED, lambda op: [_apart(op, *found[op])] if op in found else None))
+        rewrite_ops(module, dict.fromkeys(_JOINED, lambda op: [_apart(op, found[op])] if op in found else None))
         erase_dead(module)
 
 
-def _plan(op: ir.Operation, memory: MemoryOrder) -> tuple[ir.Value, list[int], list[int]] | None:
-    """What an op reduces, below views; the dims of its rows, and the other reduced dims. None for other reductions."""
-    x, dims = _below_views(op.operands[0], Reduced.dims.of(op))
+@dataclass(frozen=True)
+class _Plan:
+    """How to reduce the dims `rows` of `x`, then `others`. What is left has the dims `kept`, in the result's order."""
+
+    x: ir.Value
+    rows: list[int]
+    others: list[int]
+    kept: list[int]
+
+
+def _plan(op: ir.Operation, memory: MemoryOrder) -> _Plan | None:
+    """How to reduce what an op reduces below views; None for other reductions."""
+    x, dims, is_permuted = _below_views(op)
     sizes = shape_of(x)
     if x == op.operands[0] or any(isinstance(n, Size) for n in sizes):
         return None
+    chosen = {d for at in Reduced.dims.of(op) for d in dims[at]}
     order = [d for d in memory.order(x) if sizes[d] != 1]
     rows: list[int] = []
-    while order and order[-1] in dims:
+    while order and order[-1] in chosen:
         rows.append(order.pop())
-    others = [d for d in order if d in dims]
-    kept = [d for d in order if d not in dims]
-    is_between = bool(others and kept) and order[-1] not in dims
-    if not is_between or estimate(sizes[d] for d in rows) < _FEWEST or kept != sorted(kept):
+    is_between = bool(order) and any(d in chosen for d in order)
+    if not is_between or (estimate(sizes[d] for d in rows) < _FEWEST if rows else not is_permuted):
         return None
-    return x, sorted(rows), [d for d in dims if d not in rows]
+    kept = [d for part in dims for d in part if d not in chosen]
+    return _Plan(x, sorted(rows), sorted(chosen - set(rows)), kept)
 
 
-def _below_views(x: ir.Value, dims: Sequence[int]) -> tuple[ir.Value, list[int]]:
-    """What permutes, and reshapes that only join reduced dims, are views of; and its dims that are reduced there. A
-    value without such a reshape is left as it is: a permute alone is read in place."""
+def _below_views(op: ir.Operation) -> tuple[ir.Value, list[list[int]], bool]:
+    """(what an op reduces, below permutes and reshapes that only join reduced dims; which of its dims each dim of the
+    op's operand is; whether it is permuted). A value without such a reshape is left as it is: a permute alone is read
+    in place."""
+    x, reduced = op.operands[0], set(Reduced.dims.of(op))
+    parts, is_permuted = [[d] for d in range(len(shape_of(x)))], False
     if maker(_narrow(x), Reshape) is None:
-        return x, list(dims)
-    x, chosen = _narrow(x), list(dims)
+        return x, parts, False
+    x = _narrow(x)
     while (view := maker(x)) is not None:
-        if Permute.matches(view):
-            order = Permute.dims.of(view)
-            x, chosen = view.operands[0], [order[d] for d in chosen]
-        elif Reshape.matches(view) and (apart := _apart_again(view, chosen)) is not None:
-            x, chosen = view.operands[0], apart
-        else:
+        below = _dims_below(view)
+        if below is None:
             break
-    return x, sorted(chosen)
+        apart = [[d for at in part for d in below[at]] for part in parts]
+        if any(len(part) != 1 for at, part in enumerate(apart) if at not in reduced):
+            break
+        x, parts, is_permuted = view.operands[0], apart, is_permuted or Permute.matches(view)
+    return x, parts, is_permuted
 
 
 def _narrow(x: ir.Value) -> ir.Value:
@@ -93,26 +108,30 @@ def _narrow(x: ir.Value) -> ir.Value:
     return source
 
 
-def _apart_again(reshape: ir.Operation, dims: Sequence[int]) -> list[int] | None:
-    """The dims of a reshape's operand that are reduced if `dims` of its result are; None where it does more than join
-    reduced dims."""
-    old, new = shape_of(reshape.operands[0]), shape_of(reshape.results[0])
-    found: list[int] = []
+def _dims_below(view: ir.Operation) -> list[list[int]] | None:
+    """The dims of a view's operand that each dim of the view is; None for a reshape that splits dims, and other ops."""
+    if Permute.matches(view):
+        return [[d] for d in Permute.dims.of(view)]
+    if not Reshape.matches(view):
+        return None
+    old = shape_of(view.operands[0])
+    found: list[list[int]] = []
     at = 0
-    for d, size in enumerate(new):
+    for size in shape_of(view.results[0]):
         first = at
         left: Number = 1
         while at < len(old) and (left != size or at == first):
             left, at = left * old[at], at + 1
-        if left != size or (d not in dims and at != first + 1):
+        if left != size:
             return None
-        found += range(first, at) if d in dims else []
+        found.append(list(range(first, at)))
     return found if at == len(old) else None
 
 
-def _apart(op: ir.Operation, x: ir.Value, rows: list[int], others: list[int]) -> ir.Value:
+def _apart(op: ir.Operation, plan: _Plan) -> ir.Value:
     (result,) = op.results
-    name = _JOINED[op.name]
-    some = _B.reduce(name, _B.convert(x, opmath(spelling_of(x))), rows, keepdim=True)
-    total = _B.reduce(name, some, sorted([*rows, *others]))
-    return _B.convert(_B.reshape(total, shape_of(result)), spelling_of(result))
+    name, x = _JOINED[op.name], plan.x
+    some = _B.reduce(name, _B.convert(x, opmath(spelling_of(x))), plan.rows, keepdim=True)
+    total = _B.reduce(name, some, sorted([*plan.rows, *plan.others]))
+    ordered = _B.permute(total, [sorted(plan.kept).index(d) for d in plan.kept])
+    return _B.convert(_B.reshape(ordered, shape_of(result)), spelling_of(result))
