@@ -12,7 +12,8 @@ With `repeat`, operands may broadcast along whole runs of dims, and a cheap op t
 twice. So a widened tensor (f32 of bf16) is not written to memory only because a view of it is read. A conversion behind
 a reshape that stays below a norm moves up instead: the norm's kernel converts. Two results that are one value keep
 sharing memory, to which the caller may write. What follows a sum stays there where its reader spreads it over many more
-elements: the sum's kernel computes it once, and not each program of the reader's.
+elements: the sum's kernel computes it once, and not each program of the reader's. A reshape that parts dims which only
+permutes read moves up although no op computes with it: the op above writes the permuted order.
 """
 
 from __future__ import annotations
@@ -158,6 +159,21 @@ def _meets_kernel(value: ir.Value) -> bool:
             return True
         pending += sources
     return False
+
+
+def _is_written_permuted(view: ir.Operation) -> bool:
+    """Whether a reshape parts dims that permutes then read, of what an op computes from tensors in memory: with the
+    parted dims the op writes the order that is read, such as queries, keys and values one behind the other. Rows stay
+    rows."""
+    (value,), readers = view.operands, users(view.results[0])
+    producer, old, new = maker(value), types.shape_of(value), types.shape_of(view.results[0])
+    if producer is None or producer.name not in POINTWISE or len(users(value)) != 1 or only_has_ones(view):
+        return False
+    if not all(Permute.matches(user) and Permute.dims.of(user)[-1] == len(new) - 1 for user in readers):
+        return False
+    large = [maker(unreshaped(x)) for x in producer.operands if types.shape_of(x) == old]
+    in_memory = all(op is None or not Cuesta.owns(op) for op in large)
+    return in_memory and all(reshaped_operand(types.shape_of(x), old, new) is not None for x in producer.operands)
 
 
 def _repeatable(op: ir.Operation) -> bool:
@@ -351,7 +367,8 @@ class HoistReshapes(Pass):
                     pending = [p for p in pending if p not in twins]
                     _join(op, twins)
                     is_read = _is_only_read(op) if self.repeat else not _is_computed_with(op)
-                    if is_read and _meets_kernel(op.operands[0]):
+                    is_permuted = self.repeat and _is_written_permuted(op)
+                    if is_read and not is_permuted and _meets_kernel(op.operands[0]):
                         if _only_converted(op):
                             _sink(op)
                         continue
@@ -364,7 +381,7 @@ class HoistReshapes(Pass):
                         continue
                     if self.repeat and _keeps_parts(op):
                         sources = _hoist_above_parts(op)
-                    elif _hoistable(op) or (self.repeat and (_repeatable(op) or _broadcasts_runs(op))):
+                    elif _hoistable(op) or is_permuted or (self.repeat and (_repeatable(op) or _broadcasts_runs(op))):
                         sources = _hoist(op)
                     else:
                         continue

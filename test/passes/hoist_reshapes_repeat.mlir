@@ -164,3 +164,41 @@ func.func @behind_a_sum(%x: tensor<1x8x16xf32>, %w: tensor<32x2x4xf32>) -> tenso
   %6 = "cuesta.sum"(%5) {dims = [2], keepdim = 0 : i64} : (tensor<32x2x4xf32>) -> tensor<32x2xf32>
   return %6 : tensor<32x2xf32>
 }
+
+// Only calls and the caller read the sum, part by part in another order: it is written in that order.
+// CHECK-LABEL: func.func @written_permuted
+// CHECK-SAME: (%[[X:.*]]: tensor<32x96xbf16>, %[[W:.*]]: tensor<96x96xbf16>, %[[B:.*]]: tensor<96xbf16>)
+// CHECK: %[[M:.*]] = "aten.call"(%[[X]], %[[W]])
+// CHECK-DAG: %[[M3:.*]] = "cuesta.reshape"(%[[M]]) : (tensor<32x96xbf16>) -> tensor<32x3x32xbf16>
+// CHECK-DAG: %[[B3:.*]] = "cuesta.reshape"(%[[B]]) : (tensor<96xbf16>) -> tensor<1x3x32xbf16>
+// CHECK: %[[A:.*]] = "cuesta.add"(%[[M3]], %[[B3]]) : (tensor<32x3x32xbf16>, tensor<1x3x32xbf16>) -> tensor<32x3x32xbf16>
+// CHECK-NEXT: %[[P:.*]] = "cuesta.permute"(%[[A]]) {dims = [1, 0, 2]}
+// CHECK-NEXT: return %[[P]]
+func.func @written_permuted(%x: tensor<32x96xbf16>, %w: tensor<96x96xbf16>, %b: tensor<96xbf16>) -> tensor<3x32x32xbf16> {
+  %0 = "aten.call"(%x, %w) {args = "[\22%0\22, \22%1\22]", overload = "aten.mm.default", reason = "", result_strides = [[96, 1]]} : (tensor<32x96xbf16>, tensor<96x96xbf16>) -> tensor<32x96xbf16>
+  %1 = "cuesta.reshape"(%0) : (tensor<32x96xbf16>) -> tensor<4x8x96xbf16>
+  %2 = "cuesta.add"(%1, %b) : (tensor<4x8x96xbf16>, tensor<96xbf16>) -> tensor<4x8x96xbf16>
+  %3 = "cuesta.reshape"(%2) : (tensor<4x8x96xbf16>) -> tensor<32x3x32xbf16>
+  %4 = "cuesta.permute"(%3) {dims = [1, 0, 2]} : (tensor<32x3x32xbf16>) -> tensor<3x32x32xbf16>
+  return %4 : tensor<3x32x32xbf16>
+}
+
+// A permute that moves the rows' dim would be written element by element; a norm's kernel is not parted.
+// CHECK-LABEL: func.func @not_written_permuted
+// CHECK: %[[A:.*]] = "cuesta.add"(%{{.*}}, %{{.*}}) : (tensor<32x96xbf16>, tensor<96xbf16>)
+// CHECK-NEXT: %[[R:.*]] = "cuesta.reshape"(%[[A]])
+// CHECK-NEXT: "cuesta.permute"(%[[R]]) {dims = [1, 2, 0]}
+// CHECK: %[[E:.*]] = "cuesta.add"(%{{.*}}, %{{.*}}) : (tensor<32x96xf32>, tensor<96xf32>)
+// CHECK-NEXT: %[[S:.*]] = "cuesta.reshape"(%[[E]])
+// CHECK-NEXT: "cuesta.permute"(%[[S]]) {dims = [1, 0, 2]}
+func.func @not_written_permuted(%x: tensor<32x96xbf16>, %b: tensor<96xbf16>, %y: tensor<32x96xf32>, %c: tensor<96xf32>) -> (tensor<3x32x32xbf16>, tensor<3x32x32xf32>) {
+  %0 = "cuesta.add"(%x, %b) : (tensor<32x96xbf16>, tensor<96xbf16>) -> tensor<32x96xbf16>
+  %1 = "cuesta.reshape"(%0) : (tensor<32x96xbf16>) -> tensor<32x3x32xbf16>
+  %2 = "cuesta.permute"(%1) {dims = [1, 2, 0]} : (tensor<32x3x32xbf16>) -> tensor<3x32x32xbf16>
+  %3 = "cuesta.sum"(%y) {dims = [1], keepdim = 1 : i64} : (tensor<32x96xf32>) -> tensor<32x1xf32>
+  %4 = "cuesta.sub"(%y, %3) : (tensor<32x96xf32>, tensor<32x1xf32>) -> tensor<32x96xf32>
+  %5 = "cuesta.add"(%4, %c) : (tensor<32x96xf32>, tensor<96xf32>) -> tensor<32x96xf32>
+  %6 = "cuesta.reshape"(%5) : (tensor<32x96xf32>) -> tensor<32x3x32xf32>
+  %7 = "cuesta.permute"(%6) {dims = [1, 0, 2]} : (tensor<32x3x32xf32>) -> tensor<3x32x32xf32>
+  return %2, %7 : tensor<3x32x32xbf16>, tensor<3x32x32xf32>
+}
