@@ -32,3 +32,25 @@ func.func @stays(%x: tensor<24x256xf32>) -> (tensor<256x24xbf16>, tensor<24x256x
   %7 = "cuesta.convert"(%5) : (tensor<256x24xf32>) -> tensor<256x24xbf16>
   return %1, %4, %6, %7, %5 : tensor<256x24xbf16>, tensor<24x256xbf16>, tensor<256x24xf64>, tensor<256x24xbf16>, tensor<256x24xf32>
 }
+
+// Ops of ours convert what they read permuted.
+// CHECK-LABEL: func.func @widened
+// CHECK-SAME: (%[[X:.*]]: tensor<24x256xbf16>, %[[Y:.*]]: tensor<256x24xf32>)
+// CHECK-NEXT: %[[P:.*]] = "cuesta.permute"(%[[X]]) {dims = [1, 0]} : (tensor<24x256xbf16>) -> tensor<256x24xbf16>
+// CHECK-NEXT: %[[W:.*]] = "cuesta.convert"(%[[P]]) : (tensor<256x24xbf16>) -> tensor<256x24xf32>
+// CHECK-NEXT: "cuesta.add"(%[[W]], %[[Y]])
+func.func @widened(%x: tensor<24x256xbf16>, %y: tensor<256x24xf32>) -> tensor<256x24xf32> {
+  %0 = "cuesta.convert"(%x) : (tensor<24x256xbf16>) -> tensor<24x256xf32>
+  %1 = "cuesta.permute"(%0) {dims = [1, 0]} : (tensor<24x256xf32>) -> tensor<256x24xf32>
+  %2 = "cuesta.add"(%1, %y) : (tensor<256x24xf32>, tensor<256x24xf32>) -> tensor<256x24xf32>
+  return %2 : tensor<256x24xf32>
+}
+
+// The caller reads the permuted tensor: it is written in f32.
+// CHECK-LABEL: func.func @returned_wide
+// CHECK: "cuesta.permute"({{.*}}) {dims = [1, 0]} : (tensor<24x256xf32>) -> tensor<256x24xf32>
+func.func @returned_wide(%x: tensor<24x256xbf16>) -> tensor<256x24xf32> {
+  %0 = "cuesta.convert"(%x) : (tensor<24x256xbf16>) -> tensor<24x256xf32>
+  %1 = "cuesta.permute"(%0) {dims = [1, 0]} : (tensor<24x256xf32>) -> tensor<256x24xf32>
+  return %1 : tensor<256x24xf32>
+}

@@ -1,4 +1,4 @@
-"""Narrows a tensor before it is permuted, not after.
+"""Narrows a tensor before it is permuted, not after, and widens it after, not before.
 
     %1 = cuesta.permute(%x) {dims = [0, 2, 1]}        %1 = cuesta.convert(%x) : bf16
     %2 = cuesta.reshape(%1) : 512x24xf32          →   %2 = cuesta.permute(%1) {dims = [0, 2, 1]}
@@ -6,6 +6,11 @@
 
 A norm that autocast computes in f32, for a product that reads it transposed, writes its rows in memory before they are
 copied into the product's order. Narrow, they are half the bytes, three times over.
+
+    %1 = cuesta.convert(%x) : 24x512xf32              %1 = cuesta.permute(%x) {dims = [1, 0]}
+    %2 = cuesta.permute(%1) {dims = [1, 0]}      →    %2 = cuesta.convert(%1) : 512x24xf32
+
+So is a product's result that a norm's gradient reads permuted and in f32: what reads it converts it.
 """
 
 from __future__ import annotations
@@ -16,12 +21,13 @@ from cuesta._mlir import ir
 from cuesta.dialects import maker, types
 from cuesta.dialects.clones import repeat_op
 from cuesta.dialects.cuesta.pointwise import Convert
+from cuesta.dialects.cuesta.reduction import row_of
 from cuesta.dialects.cuesta.shape import Permute, Reshape
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import byte_size, shape_of, spelling_of
 from cuesta.passes.analysis.match import only_user
 from cuesta.passes.graph.hoist_reshapes import POINTWISE
-from cuesta.passes.infra.graph_rewrite import erase_dead, rewrite_ops
+from cuesta.passes.infra.graph_rewrite import erase_dead, rewrite_ops, users
 from cuesta.passes.infra.registry import Pass, register_pass
 
 _B = GraphBuilder()
@@ -29,10 +35,10 @@ _B = GraphBuilder()
 
 @register_pass("narrow-views")
 class NarrowViews(Pass):
-    """Moves narrowing conversions above permutes of what elementwise ops compute."""
+    """Moves narrowing conversions above permutes of what elementwise ops compute, and widening ones below permutes."""
 
     def run(self, module: ir.Module) -> None:
-        rewrite_ops(module, {Convert.OPERATION_NAME: _narrow})
+        rewrite_ops(module, {Convert.OPERATION_NAME: _narrow, Permute.OPERATION_NAME: _widen})
         erase_dead(module)
 
 
@@ -50,6 +56,17 @@ def _narrow(op: ir.Operation) -> Sequence[ir.Value] | None:
     for view in views:
         made = repeat_op(view, [made], types.tensor(shape_of(view.results[0]), spelling)).results[0]
     return [made]
+
+
+def _widen(op: ir.Operation) -> Sequence[ir.Value] | None:
+    """What a permute gives, converted after it, where only ops of ours compute with it: each converts what it reads."""
+    conversion = maker(op.operands[0], Convert)
+    if conversion is None or not all(u.name in POINTWISE or row_of(u) is not None for u in users(op.results[0])):
+        return None
+    (x,), spelling = conversion.operands, spelling_of(op.results[0])
+    if byte_size(spelling) <= byte_size(spelling_of(x)):
+        return None
+    return [_B.convert(_B.permute(x, Permute.dims.of(op)), spelling)]
 
 
 def _views(x: ir.Value) -> list[ir.Operation]:
