@@ -10,21 +10,23 @@ would read the whole matrix again, a strip at a time, with each row of a strip o
 the reductions along rows that are connected with the two are cut in the same way.
 
 On a CPU (`parts` is 0) the last of the dims that count rows is cut, into parts that fit caches. On a GPU all these dims
-are joined first, and cut into at least `parts`, whose programs walk a part's rows one after the other.
+are joined first, and cut into at least `parts`, whose programs walk a part's rows one after the other. Where rows are
+read or written in another order of these dims, as before and behind an attention whose sequence comes first, one dim is
+cut and the others stay apart: the kernel then does without copies in its own order.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from cuesta._mlir import ir
 from cuesta.dialects import maker, types
 from cuesta.dialects.clones import repeat_op
 from cuesta.dialects.cuesta import reduction
 from cuesta.dialects.cuesta.reduction import Reduced
-from cuesta.dialects.cuesta.shape import Expand, Reshape
+from cuesta.dialects.cuesta.shape import Expand, Permute, Reshape
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import byte_count, byte_size, opmath, shape_of, spelling_of
 from cuesta.passes.analysis.memory_order import MemoryOrder
@@ -78,7 +80,12 @@ def _cuts(function: ir.Operation, parts: int) -> Iterator[tuple[_Cut, set[ir.Ope
     for op in ops:
         if op in seen or (cut := _cut_of(op, memory, parts)) is None:
             continue
-        region = _region(op, cut, products) - seen
+        region = _region(op, cut, products)
+        if parts and (apart := _cut_apart(cut, region, parts)) is not None:
+            cut, region = apart, _region(op, apart, products)
+        elif (order := memory.order(op.operands[0])) != sorted(order):
+            continue
+        region -= seen
         if any(_is_along_rows(o, cut) for o in region):
             seen |= region
             yield cut, region
@@ -87,17 +94,29 @@ def _cuts(function: ir.Operation, parts: int) -> Iterator[tuple[_Cut, set[ir.Ope
 @dataclass(frozen=True)
 class _Cut:
     """Cuts rows into `parts` of `rows`; `rank` is the number of dims of a row. On a CPU the last of the dims that count
-    rows is cut, and `before` has the sizes of the others. On a GPU all these dims are joined, and `before` is None."""
+    rows is cut, and `before` has the sizes of the others. On a GPU all these dims are joined, and `before` is None, or
+    `kept` has the sizes of the dims before the one that is cut, and of those behind it."""
 
     before: tuple[Number, ...] | None
     parts: int
     rows: int
     rank: int
+    kept: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
 
     @property
     def dim(self) -> int:
         """The dim of the parts."""
-        return len(self.before or ())
+        return len(self.before or self.kept[0])
+
+    @property
+    def sizes(self) -> list[Number]:
+        """The dims that count rows, once they are cut."""
+        return [*(self.before or self.kept[0]), self.parts, self.rows, *self.kept[1]]
+
+    @property
+    def whole(self) -> tuple[int, ...]:
+        """On a GPU, the dims that count rows in the order in which they are cut."""
+        return (*self.kept[0], self.parts * self.rows, *self.kept[1])
 
     def leading(self, value: ir.Value) -> tuple[Number, ...]:
         """The sizes of a value's dims that count rows; none for a value that broadcasts to all rows."""
@@ -108,7 +127,7 @@ class _Cut:
         """Whether a value has all the rows."""
         leading = self.leading(value)
         if self.before is None:
-            return bool(leading) and math.prod(leading) == self.parts * self.rows
+            return bool(leading) and math.prod(leading) == math.prod(self.whole)
         return leading == (*self.before, self.parts * self.rows)
 
     def takes(self, value: ir.Value) -> bool:
@@ -118,7 +137,7 @@ class _Cut:
 
     def shape(self, value: ir.Value) -> list[Number]:
         """The shape of a value that has all the rows, once they are cut."""
-        return [*(self.before or ()), self.parts, self.rows, *shape_of(value)[len(self.leading(value)) :]]
+        return [*self.sizes, *shape_of(value)[len(self.leading(value)) :]]
 
     def of(self, value: ir.Value) -> ir.Value:
         """A value that broadcasts to the whole tensor, reshaped so that it broadcasts to the cut tensor."""
@@ -127,7 +146,7 @@ class _Cut:
             return value
         row = shape_of(value)[len(leading) :]
         if self.before is None:
-            return _B.reshape(value, self.shape(value) if self.fits(value) else [1, 1, *row])
+            return _B.reshape(value, self.shape(value) if self.fits(value) else [*[1] * len(self.sizes), *row])
         apart = (1, 1) if leading[-1] == 1 else (self.parts, self.rows)
         return _B.reshape(value, [*leading[:-1], *apart, *row])
 
@@ -140,9 +159,10 @@ def _cut_of(op: ir.Operation, memory: MemoryOrder, parts: int) -> _Cut | None:
     sizes, count = shape_of(x), len(dims)
     if tuple(dims) != tuple(range(count)) or not 0 < count < len(sizes) or byte_count(x) < _LEAST:
         return None
-    if memory.order(x) != list(range(len(sizes))):
+    leading, row, order = sizes[:count], sizes[count:], memory.order(x)
+    # On a GPU the dims that count rows may lie in another order, if they stay apart.
+    if order[count:] != list(range(count, len(sizes))) or (not parts and order != sorted(order)):
         return None
-    leading, row = sizes[:count], sizes[count:]
     if not parts:
         return _cut_for_caches(leading, row, byte_size(spelling_of(x)))
     known = [n for n in sizes if isinstance(n, int)]
@@ -151,6 +171,36 @@ def _cut_of(op: ir.Operation, memory: MemoryOrder, parts: int) -> _Cut | None:
     total = math.prod(known[:count])
     rows = _rows_of(total, total // parts)
     return None if rows is None else _Cut(None, total // rows, rows, len(row))
+
+
+def _cut_apart(cut: _Cut, region: set[ir.Operation], parts: int) -> _Cut | None:
+    """A cut on a GPU that keeps the dims apart that permutes around a region put in another order; None where there are
+    none, or where no dim has enough rows."""
+    orders = {cut.leading(op.results[0]) for op in region for op in map(maker, op.operands) if _permutes_rows(op, cut)}
+    orders |= {
+        cut.leading(user.operands[0])
+        for op in region
+        for result in op.results
+        for user in users(result)
+        if _permutes_rows(user, cut)
+    }
+    if len(orders) != 1:
+        return None
+    leading = [int(n) for n in orders.pop()]
+    most = math.prod(leading) // parts
+    rows, dim = max((_rows_of(n, min(n, most)) or 0, d) for d, n in enumerate(leading))
+    if not rows:
+        return None
+    kept = (tuple(leading[:dim]), tuple(leading[dim + 1 :]))
+    return replace(cut, parts=leading[dim] // rows, rows=rows, kept=kept)
+
+
+def _permutes_rows(op: ir.Operation | None, cut: _Cut) -> bool:
+    """Whether an op puts all rows in another order, and leaves each as it is."""
+    if op is None or not Permute.matches(op) or not cut.fits(op.operands[0]):
+        return False
+    dims = Permute.dims.of(op)
+    return dims[len(dims) - cut.rank :] == list(range(len(dims) - cut.rank, len(dims)))
 
 
 def _cut_for_caches(leading: Sequence[Number], row: Sequence[Number], width: int) -> _Cut | None:
@@ -187,6 +237,8 @@ def _is_inside(op: ir.Operation, cut: _Cut, products: dict[ir.Value, bool]) -> b
         return _is_along_rows(op, cut) or _is_down_columns(op, cut)
     if cut.before is None and Reshape.matches(op):
         return _keeps_rows(op, cut)
+    if cut.before is None and _permutes_rows(op, cut):
+        return cut.leading(op.results[0]) == cut.whole
     own = op.name in POINTWISE or Expand.matches(op)
     return own and cut.fits(op.results[0]) and op.results[0] not in products and all(map(cut.takes, op.operands))
 
@@ -209,7 +261,8 @@ def _region(op: ir.Operation, cut: _Cut, products: dict[ir.Value, bool]) -> set[
 
 
 def _neighbours(op: ir.Operation) -> Iterator[ir.Operation]:
-    for x in op.operands:
+    # What is permuted has its rows in another order.
+    for x in () if Permute.matches(op) else op.operands:
         if (owner := maker(x)) is not None:
             yield owner
     for result in op.results:
@@ -250,10 +303,20 @@ class _Rewriting:
             for result in op.results:
                 if result in self.made and any(user not in inside for user in users(result)):
                     with ir.InsertionPoint.after(op), op.location:
+                        self._permute_parts(result)
                         whole = _B.reshape(self.made[result], shape_of(result))
                     for use in list(result.uses):
                         if use.owner.operation not in inside:
                             use.owner.operation.operands[use.operand_number] = whole
+
+    def _permute_parts(self, x: ir.Value) -> None:
+        """Gives those who read the rows of `x` in another order the cut rows in that order, in one reshape."""
+        for user in set(users(x)):
+            if not _permutes_rows(user, self.cut) or self.cut.leading(x) != self.cut.whole:
+                continue
+            parts = _B.permute(self.made[x], _parted(Permute.dims.of(user), self.cut.dim))
+            for y in [user.results[0], *(u.results[0] for u in users(user.results[0]) if Reshape.matches(u))]:
+                y.replace_all_uses_with(_B.reshape(parts, shape_of(y)))
 
     def _views_before(self, last: ir.Operation, op: ir.Operation) -> list[ir.Operation] | None:
         """The reshapes of `op`'s result before `last`, in order; None where other ops before `last` use the result."""
@@ -275,12 +338,21 @@ class _Rewriting:
     def _again(self, op: ir.Operation) -> ir.Value:
         if Reshape.matches(op):
             return self._value(op.operands[0])
+        if Permute.matches(op):
+            return self._permuted(op)
         kind = types.tensor(self.cut.shape(op.results[0]), spelling_of(op.results[0]))
         again = repeat_op(op, [self._value(x) for x in op.operands], kind)
         if reduction.row_of(op) is not None:
-            more = self.cut.dim + 2 - len(self.cut.leading(op.operands[0]))
+            more = len(self.cut.sizes) - len(self.cut.leading(op.operands[0]))
             Reduced.dims.put(again, [d + more for d in Reduced.dims.of(op)])
         return again.results[0]
+
+    def _permuted(self, op: ir.Operation) -> ir.Value:
+        """The cut rows of what has them in another order, in the order of the others."""
+        (x,), dims, cut = op.operands, Permute.dims.of(op), self.cut
+        at, sizes = dims[cut.dim], shape_of(op.operands[0])
+        apart = _B.reshape(x, [*sizes[:at], cut.parts, cut.rows, *sizes[at + 1 :]])
+        return _B.permute(apart, _parted(dims, at))
 
     def _parts(self, op: ir.Operation) -> ir.Value:
         """The partial results, one for each part of the rows; in f32 for narrow floats."""
@@ -289,5 +361,10 @@ class _Rewriting:
         return _B.reduce(_JOINED[op.name], wide, [self.cut.dim + 1])
 
     def _total(self, op: ir.Operation, parts: ir.Value) -> ir.Value:
-        total = _B.reduce(_JOINED[op.name], parts, list(range(self.cut.dim + 1)))
+        total = _B.reduce(_JOINED[op.name], parts, list(range(len(self.cut.sizes) - 1)))
         return _B.convert(_B.reshape(total, shape_of(op.results[0])), spelling_of(op.results[0]))
+
+
+def _parted(dims: Sequence[int], dim: int) -> list[int]:
+    """The order of a permuted tensor's dims, once `dim` of what it permutes is two dims."""
+    return [apart for d in dims for apart in ((d, d + 1) if d == dim else (d + (d > dim),))]

@@ -43,3 +43,32 @@ func.func @whole(%x: tensor<64x9000xf32>, %y: tensor<28x4096xf32>, %z: tensor<4x
   %6 = "cuesta.sum"(%4) {dims = [2], keepdim = 1} : (tensor<4x24x768xf32>) -> tensor<4x24x1xf32>
   return %0, %1, %2, %3, %5, %6 : tensor<9000xf32>, tensor<64x1xf32>, tensor<4096xf32>, tensor<28x1xf32>, tensor<768xf32>, tensor<4x24x1xf32>
 }
+
+// Rows that are read and written in another order of their dims: 16 is cut into 2 of 8, and 6 stays apart. Nothing is
+// copied into another order: the permutes are of the cut rows.
+// CHECK-LABEL: func.func @sequence_first
+// CHECK-SAME: (%[[ARG_X:.*]]: tensor<6x16x768xbf16>, %[[ARG_Y:.*]]: tensor<16x6x768xf32>)
+// CHECK: %[[X:.*]] = "cuesta.reshape"(%[[ARG_X]]) : (tensor<6x16x768xbf16>) -> tensor<6x2x8x768xbf16>
+// CHECK: %[[P:.*]] = "cuesta.permute"(%[[X]]) {dims = [1, 2, 0, 3]} : (tensor<6x2x8x768xbf16>) -> tensor<2x8x6x768xbf16>
+// CHECK: %[[W:.*]] = "cuesta.convert"(%[[P]]) : (tensor<2x8x6x768xbf16>) -> tensor<2x8x6x768xf32>
+// CHECK: %[[Y:.*]] = "cuesta.reshape"(%[[ARG_Y]]) : (tensor<16x6x768xf32>) -> tensor<2x8x6x768xf32>
+// CHECK: %[[M:.*]] = "cuesta.mul"(%[[W]], %[[Y]])
+// CHECK: %[[ROWS:.*]] = "cuesta.sum"(%[[M]]) {dims = [3], keepdim = 1 : i64} : (tensor<2x8x6x768xf32>) -> tensor<2x8x6x1xf32>
+// CHECK: %[[PARTS:.*]] = "cuesta.sum"(%[[M]]) {dims = [1], keepdim = 0 : i64} : (tensor<2x8x6x768xf32>) -> tensor<2x6x768xf32>
+// CHECK: "cuesta.sum"(%[[PARTS]]) {dims = [0, 1], keepdim = 0 : i64} : (tensor<2x6x768xf32>) -> tensor<768xf32>
+// CHECK: %[[N:.*]] = "cuesta.convert"({{.*}}) : (tensor<2x8x6x768xf32>) -> tensor<2x8x6x768xbf16>
+// CHECK: %[[Q:.*]] = "cuesta.permute"(%[[N]]) {dims = [2, 0, 1, 3]} : (tensor<2x8x6x768xbf16>) -> tensor<6x2x8x768xbf16>
+// CHECK: %[[R:.*]] = "cuesta.reshape"(%[[Q]]) : (tensor<6x2x8x768xbf16>) -> tensor<96x768xbf16>
+// CHECK: return %[[R]]
+func.func @sequence_first(%x: tensor<6x16x768xbf16>, %y: tensor<16x6x768xf32>) -> (tensor<96x768xbf16>, tensor<768xf32>) {
+  %0 = "cuesta.permute"(%x) {dims = [1, 0, 2]} : (tensor<6x16x768xbf16>) -> tensor<16x6x768xbf16>
+  %1 = "cuesta.convert"(%0) : (tensor<16x6x768xbf16>) -> tensor<16x6x768xf32>
+  %2 = "cuesta.mul"(%1, %y) : (tensor<16x6x768xf32>, tensor<16x6x768xf32>) -> tensor<16x6x768xf32>
+  %3 = "cuesta.sum"(%2) {dims = [2], keepdim = 1} : (tensor<16x6x768xf32>) -> tensor<16x6x1xf32>
+  %4 = "cuesta.sum"(%2) {dims = [0, 1], keepdim = 0} : (tensor<16x6x768xf32>) -> tensor<768xf32>
+  %5 = "cuesta.sub"(%2, %3) : (tensor<16x6x768xf32>, tensor<16x6x1xf32>) -> tensor<16x6x768xf32>
+  %6 = "cuesta.convert"(%5) : (tensor<16x6x768xf32>) -> tensor<16x6x768xbf16>
+  %7 = "cuesta.permute"(%6) {dims = [1, 0, 2]} : (tensor<16x6x768xbf16>) -> tensor<6x16x768xbf16>
+  %8 = "cuesta.reshape"(%7) : (tensor<6x16x768xbf16>) -> tensor<96x768xbf16>
+  return %8, %4 : tensor<96x768xbf16>, tensor<768xf32>
+}

@@ -123,9 +123,10 @@ def plan(
         elif isinstance(item, Node) and multiplies_pixels(item.op):
             _prefer_rows(where, item, grouping, returned)
     blocks = _in_blocks(items, grouping)
+    kernels = {item.op: id(grouping.group[item.index]) for item in items if isinstance(item, Node)}
     for item in items:  # last: calls take precedence
         if Reshape.matches(item.op):
-            _spare_copy(where, item.op, blocks)
+            _spare_copy(where, item.op, blocks, kernels)
 
     _align_rows(where, items, grouping, returned)
 
@@ -231,22 +232,31 @@ def _in_blocks(items: Sequence[Item], grouping: Grouping) -> set[Value]:
     return {result for n in nodes if id(grouping.group[n.index]) in groups for result in n.results}
 
 
-def _spare_copy(where: Assignment, reshape: ir.Operation, blocks: Container[Value]) -> None:
+def _spare_copy(
+    where: Assignment, reshape: ir.Operation, blocks: Container[Value], kernels: Mapping[ir.Operation, int]
+) -> None:
     """Saves a reshape's copy. If a generic's result is permuted and then reshaped (as attention heads are) and has no
-    other use, the generic writes it in the permuted order, and the reshape is a view. The contiguous dim must stay, but
-    for results that are written in `blocks`."""
+    other use outside its kernel, the generic writes it in the permuted order, and the reshape is a view. The contiguous
+    dim must stay, but for results that are written in `blocks`. `kernels` numbers the kernel of each generic."""
     (whole,) = reshape.operands
     value = whole
     while not isinstance(value.owner, ir.Block) and _turns(value.owner) and len(list(value.uses)) == 1:
         value = value.owner.operands[0]
     found = _through_views(whole, list(range(len(shape_of(whole)))))
-    if found is None or found[0] != value or len(list(value.uses)) != 1:
+    if found is None or found[0] != value or len(_read_outside(value, kernels)) != 1:
         return
     if only_has_ones(reshape) or (value in blocks and _turns(reshape)):
         return  # needs no copy in any order; a reshape below it may
     _, last = max(((n != 1, d) for d, n in enumerate(shape_of(whole))), default=(False, -1))
     if found[1][-1:] == [last] or value in blocks:
         _prefer(where, whole, row_major(shape_of(whole)))
+
+
+def _read_outside(value: Value, kernels: Mapping[ir.Operation, int]) -> list[ir.Operation]:
+    """The ops that read a generic's result, but for those of its kernel."""
+    readers = [use.owner.operation for use in value.uses]
+    own = kernels.get(value.owner.operation)
+    return [reader for reader in readers if own is None or kernels.get(reader) != own]
 
 
 def _turns(view: ir.Operation) -> bool:
