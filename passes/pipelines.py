@@ -35,8 +35,9 @@ _GRAPH = (
     "cse",
     # Writes to parts of a tensor, one after the other: what is left of the tensor is copied once.
     "slice-parts",
-    # Gradients of parts of a tensor are not padded with zeros to be added up.
-    "add-parts",
+    # Gradients of parts of a tensor are not padded with zeros to be added up. What parts of such a sum read is then in
+    # the parts that it is made of.
+    *("add-parts", "fold-views", "slice-parts"),
     # Sums of products are joined after CSE, which makes equal factors one value, and before any pass chooses between
     # library and kernel for a product.
     "join-products",

@@ -3,8 +3,8 @@
 // Gradients of three parts, each padded to the whole: nothing is added.
 // CHECK-LABEL: func.func @apart
 // CHECK-SAME: (%[[X:.*]]: tensor<1x8xf32>, %[[Y:.*]]: tensor<1x8xf32>, %[[Z:.*]]: tensor<1x8xf32>)
-// CHECK-NEXT: %[[XY:.*]] = "cuesta.cat"(%[[X]], %[[Y]]) {dim = 0 : i64} : {{.*}} -> tensor<2x8xf32>
-// CHECK-NEXT: %[[XYZ:.*]] = "cuesta.cat"(%[[XY]], %[[Z]]) {dim = 0 : i64} : {{.*}} -> tensor<3x8xf32>
+// CHECK-NEXT: %[[YZ:.*]] = "cuesta.cat"(%[[Y]], %[[Z]]) {dim = 0 : i64} : {{.*}} -> tensor<2x8xf32>
+// CHECK-NEXT: %[[XYZ:.*]] = "cuesta.cat"(%[[X]], %[[YZ]]) {dim = 0 : i64} : {{.*}} -> tensor<3x8xf32>
 // CHECK-NEXT: return %[[XYZ]]
 func.func @apart(%x: tensor<1x8xf32>, %y: tensor<1x8xf32>, %z: tensor<1x8xf32>) -> tensor<3x8xf32> {
   %c1 = "cuesta.constant"() {value = 0.0 : f64} : () -> tensor<1x8xf32>
@@ -61,6 +61,58 @@ func.func @two_dims(%x: tensor<2x4xf32>, %y: tensor<2x8xf32>) -> tensor<3x8xf32>
   %2 = "cuesta.cat"(%y, %d) {dim = 0 : i64} : (tensor<2x8xf32>, tensor<1x8xf32>) -> tensor<3x8xf32>
   %3 = "cuesta.add"(%1, %2) : (tensor<3x8xf32>, tensor<3x8xf32>) -> tensor<3x8xf32>
   return %3 : tensor<3x8xf32>
+}
+
+// -----
+
+// Below the same views. The sum is cut where no part is cut: first along the columns.
+// CHECK-LABEL: func.func @views
+// CHECK-SAME: (%[[X:.*]]: tensor<3x4xf32>, %[[Y:.*]]: tensor<4x5xf32>)
+// CHECK-NOT: cuesta.slice
+// CHECK-NOT: cuesta.add
+// CHECK: %[[L:.*]] = "cuesta.cat"(%[[X]], %{{.*}}) {dim = 0 : i64} : (tensor<3x4xf32>, tensor<2x4xf32>) -> tensor<5x4xf32>
+// CHECK: %[[R:.*]] = "cuesta.cat"(%{{.*}}, %[[Y]]) {dim = 0 : i64} : (tensor<1x5xf32>, tensor<4x5xf32>) -> tensor<5x5xf32>
+// CHECK: %[[S:.*]] = "cuesta.cat"(%[[L]], %[[R]]) {dim = 1 : i64} : {{.*}} -> tensor<5x9xf32>
+// CHECK-NEXT: %[[S1:.*]] = "cuesta.reshape"(%[[S]]) : (tensor<5x9xf32>) -> tensor<5x1x9xf32>
+// CHECK-NEXT: %[[P:.*]] = "cuesta.permute"(%[[S1]]) {dims = [1, 0, 2]} : (tensor<5x1x9xf32>) -> tensor<1x5x9xf32>
+// CHECK-NEXT: return %[[P]]
+func.func @views(%x: tensor<3x4xf32>, %y: tensor<4x5xf32>) -> tensor<1x5x9xf32> {
+  %c1 = "cuesta.constant"() {value = 0.0 : f64} : () -> tensor<3x5xf32>
+  %c2 = "cuesta.constant"() {value = 0.0 : f64} : () -> tensor<2x9xf32>
+  %c3 = "cuesta.constant"() {value = 0.0 : f64} : () -> tensor<4x4xf32>
+  %c4 = "cuesta.constant"() {value = 0.0 : f64} : () -> tensor<1x9xf32>
+  %0 = "cuesta.cat"(%x, %c1) {dim = 1 : i64} : (tensor<3x4xf32>, tensor<3x5xf32>) -> tensor<3x9xf32>
+  %1 = "cuesta.cat"(%0, %c2) {dim = 0 : i64} : (tensor<3x9xf32>, tensor<2x9xf32>) -> tensor<5x9xf32>
+  %2 = "cuesta.cat"(%c3, %y) {dim = 1 : i64} : (tensor<4x4xf32>, tensor<4x5xf32>) -> tensor<4x9xf32>
+  %3 = "cuesta.cat"(%c4, %2) {dim = 0 : i64} : (tensor<1x9xf32>, tensor<4x9xf32>) -> tensor<5x9xf32>
+  %4 = "cuesta.reshape"(%1) : (tensor<5x9xf32>) -> tensor<5x1x9xf32>
+  %5 = "cuesta.reshape"(%3) : (tensor<5x9xf32>) -> tensor<5x1x9xf32>
+  %6 = "cuesta.permute"(%4) {dims = [1, 0, 2]} : (tensor<5x1x9xf32>) -> tensor<1x5x9xf32>
+  %7 = "cuesta.permute"(%5) {dims = [1, 0, 2]} : (tensor<5x1x9xf32>) -> tensor<1x5x9xf32>
+  %8 = "cuesta.add"(%6, %7) : (tensor<1x5x9xf32>, tensor<1x5x9xf32>) -> tensor<1x5x9xf32>
+  return %8 : tensor<1x5x9xf32>
+}
+
+// -----
+
+// One padded part is given a dim of 1, and padded along it: its zeros are seen below the reshape.
+// CHECK-LABEL: func.func @dims_of_one
+// CHECK-SAME: (%[[X:.*]]: tensor<3x4xf32>, %[[Y:.*]]: tensor<2x3x9xf32>)
+// CHECK: %[[X1:.*]] = "cuesta.reshape"(%[[X]]) : (tensor<3x4xf32>) -> tensor<1x3x4xf32>
+// CHECK: %[[Z:.*]] = "cuesta.constant"() {value = 0.000000e+00 : f64} : () -> tensor<1x3x5xf32>
+// CHECK: %[[XZ:.*]] = "cuesta.cat"(%[[X1]], %[[Z]]) {dim = 2 : i64} : (tensor<1x3x4xf32>, tensor<1x3x5xf32>) -> tensor<1x3x9xf32>
+// CHECK: %[[XY:.*]] = "cuesta.cat"(%[[XZ]], %[[Y]]) {dim = 0 : i64} : (tensor<1x3x9xf32>, tensor<2x3x9xf32>) -> tensor<3x3x9xf32>
+// CHECK-NEXT: return %[[XY]]
+func.func @dims_of_one(%x: tensor<3x4xf32>, %y: tensor<2x3x9xf32>) -> tensor<3x3x9xf32> {
+  %c1 = "cuesta.constant"() {value = 0.0 : f64} : () -> tensor<3x5xf32>
+  %c2 = "cuesta.constant"() {value = 0.0 : f64} : () -> tensor<2x3x9xf32>
+  %c3 = "cuesta.constant"() {value = 0.0 : f64} : () -> tensor<1x3x9xf32>
+  %0 = "cuesta.cat"(%x, %c1) {dim = 1 : i64} : (tensor<3x4xf32>, tensor<3x5xf32>) -> tensor<3x9xf32>
+  %1 = "cuesta.reshape"(%0) : (tensor<3x9xf32>) -> tensor<1x3x9xf32>
+  %2 = "cuesta.cat"(%1, %c2) {dim = 0 : i64} : (tensor<1x3x9xf32>, tensor<2x3x9xf32>) -> tensor<3x3x9xf32>
+  %3 = "cuesta.cat"(%c3, %y) {dim = 0 : i64} : (tensor<1x3x9xf32>, tensor<2x3x9xf32>) -> tensor<3x3x9xf32>
+  %4 = "cuesta.add"(%2, %3) : (tensor<3x3x9xf32>, tensor<3x3x9xf32>) -> tensor<3x3x9xf32>
+  return %4 : tensor<3x3x9xf32>
 }
 
 // -----
