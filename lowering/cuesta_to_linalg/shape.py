@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from cuesta._mlir import ir, linalg
-from cuesta.dialects import types
+from cuesta.dialects import maker, types
 from cuesta.dialects.affine_maps import squeeze
 from cuesta.dialects.clones import repeat_op
 from cuesta.dialects.cuesta.shape import Cat, Constant, Copy, Expand, Extent, Iota, Permute, Reshape, Slice, Unfold
@@ -33,7 +33,11 @@ def lower_view(b: LinalgBuilder, op: ir.Operation) -> None:
 @lowers(Cat)
 def lower_cat(b: LinalgBuilder, op: ir.Operation) -> None:
     """A part that no generic of its own writes is copied by a generic, which can share a kernel with others."""
-    _on_storage(b, op, [_copied(b, x) if _is_given(b.access(x)) else b.full_form(x) for x in op.operands])
+
+    def part(x: ir.Value) -> ir.Value:
+        return _copied(b, x) if _is_given(b.access(x)) and not _reshapes_parts(x) else b.full_form(x)
+
+    _on_storage(b, op, [part(x) for x in op.operands])
 
 
 #: The ops that write their results themselves, wherever these are to be.
@@ -52,6 +56,16 @@ def _is_given(access: Access) -> bool:
             return op.name not in _WRITERS or list(access.dims) != sorted(access.dims)
         value = op.operands[0]
     return True
+
+
+def _reshapes_parts(x: ir.Value) -> bool:
+    """Whether a value reshapes a concatenation that nothing else reads, whose parts may be written in place."""
+    view = maker(x, Reshape)
+    return view is not None and maker(view.operands[0], Cat) is not None and all(map(_has_one_use, (x, *view.operands)))
+
+
+def _has_one_use(x: ir.Value) -> bool:
+    return len(list(x.uses)) == 1
 
 
 def _copied(b: LinalgBuilder, x: ir.Value) -> ir.Value:

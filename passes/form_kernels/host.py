@@ -45,7 +45,7 @@ from cuesta.passes.form_kernels.kernels.kernel_names import KernelNames
 from cuesta.passes.form_kernels.kernels.shared_kernels import Written, write_kernels
 from cuesta.passes.form_kernels.placement import plan as placement
 from cuesta.passes.form_kernels.placement.assignment import Assignment, memref
-from cuesta.passes.form_kernels.placement.concatenation import is_cat, is_inner, order_of, parts
+from cuesta.passes.form_kernels.placement.concatenation import is_inner, order_of, parts
 from cuesta.passes.form_kernels.placement.in_place import donated_reuse, last_uses, reuse_inputs
 from cuesta.passes.form_kernels.placement.mutations import merge_updates
 from cuesta.passes.form_kernels.placement.results import finish
@@ -200,9 +200,9 @@ class HostWriter:
             root = placement.written_by_generic(value)
             if root is not None and self.where.placed.get(root[0]) == placement.keep_dims(part, root[1]):
                 continue
-            if is_cat(value) and self.where.placed.get(value) == part:
-                continue
-            self.where.copy(value, self.where.layout_of(value), part)
+            layout = self.where.layout_of(value)
+            if layout != part:  # else a concatenation that was written there
+                self.where.copy(value, layout, part)
 
 
 def _layout(operand: Operand) -> Layout:

@@ -5,7 +5,8 @@
 
 A part that is itself a concatenation along the same dim is stored in the outer concatenation's buffer too, even if
 others read it: the layers of a DenseNet's block, each of which appends to all before it, share one buffer. So is a
-concatenation along another dim that nothing else reads, such as an image padded at its sides, then above and below.
+concatenation along another dim that nothing else reads, such as an image padded at its sides, then above and below; and
+one that is reshaped before, such as rows that are padded each, then all together.
 """
 
 from __future__ import annotations
@@ -106,15 +107,29 @@ class Concatenations:
                 continue
             (value,) = item.op.results
             roots = [self._root(item.op, v, placed) for v in operands_of(item.op)]
-            if value not in placed and not any(roots):
+            if value not in placed and not any(roots) and not any(map(self._reshaped, operands_of(item.op))):
                 continue
             if value not in placed:
                 placed[value] = self.buffer(value, order_of(item.op, self.wanted))
-            for root, (_, part) in zip(roots, parts(item.op, placed[value]), strict=True):
+            for operand, root, (_, part) in zip(
+                operands_of(item.op), roots, parts(item.op, placed[value]), strict=True
+            ):
                 if root is not None and root[0] not in placed:
                     kept = root[1]
                     sizes, strides = (tuple(ns[d] for d in kept) for ns in (part.sizes, part.strides))
                     placed[root[0]] = Layout(part.base, part.offset, sizes, strides)
+                elif (inner := self._reshaped(operand)) is not None and inner not in placed:
+                    reshaped = part.reshape(shape_of(inner))
+                    if reshaped is not None:
+                        placed[inner] = reshaped
+
+    def _reshaped(self, value: Value) -> Value | None:
+        """The concatenation that an operand reshapes, where nothing else reads it."""
+        if isinstance(value.owner, ir.Block) or not Reshape.matches(value.owner):
+            return None
+        (inner,) = value.owner.operands
+        is_own = is_cat(inner) and inner not in self.wanted and value not in self.wanted
+        return inner if is_own and len(list(inner.uses)) == len(list(value.uses)) == 1 else None
 
     def _root(self, op: ir.Operation, value: Value, placed: Mapping[Value, Layout]) -> tuple[Value, list[int]] | None:
         if is_cat(value):
