@@ -19,6 +19,7 @@ from cuesta.frontend.fx_passes.fx_pipeline import FxPass, FxStage, TrainingStep
 from cuesta.frontend.fx_passes.gathered_gradients import gather_gradients
 from cuesta.frontend.fx_passes.logsumexp_types import type_logsumexps
 from cuesta.frontend.fx_passes.old_values import keep_old_values
+from cuesta.frontend.fx_passes.overlapping_windows import add_windows
 from cuesta.frontend.fx_passes.ragged_products import pad_ragged_products
 from cuesta.frontend.fx_passes.recomputed_values import read_undetached, save_compared, save_narrow
 from cuesta.frontend.fx_passes.row_normalisers import save_normalisers
@@ -62,6 +63,7 @@ JOINT: FxStage[GraphModule] = FxStage(
         # Without it, the partitioner could save one of two equal values and recompute the other.
         FxPass("merge-equal-nodes", lambda gm, _: merge_equal_nodes(gm.graph), lambda _: merges_equal_nodes()),
         FxPass("gather-gradients", lambda gm, options: gather_gradients(gm, options.target), _in_any_order),
+        FxPass("add-windows", lambda gm, _: add_windows(gm), _in_any_order),
         # Before the split: the backward graph's argument has the type of what is saved here.
         FxPass("type-logsumexps", lambda gm, _: type_logsumexps(gm)),
         # Before the split: both graphs hold the same numbers.

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from cuesta.dialects.graph_builder import GraphBuilder, Value
-from cuesta.dialects.types import opmath, shape_of, spelling_of
+from cuesta.dialects.types import opmath, row_major, shape_of, spelling_of
 from cuesta.errors import Unsupported
 from cuesta.frontend.aten.pointwise import joined
 from cuesta.frontend.aten.positions import index_into
@@ -106,7 +106,7 @@ def _sum_of_windows(b: GraphBuilder, grad: Value, sizes: Sequence[int], dim: int
 @imports("as_strided", "as_strided_copy")
 def as_strided(b: Call, x: Value, sizes: Sequence[int], strides: Sequence[int], offset: int | None = None) -> Value:
     """Accepts a view that changes no address, as at the end of ATen's mean over the pixels of a channels_last image,
-    and any other view of an x that is dense in some order of its dims."""
+    and any other view of an x that is dense in some order of its dims. A dense view of it reads at no positions."""
     source: Any = b.given(0)
     given, own = strides_of(source), number(source.storage_offset())
     moves = any(n != 1 and a != s for n, a, s in zip(sizes, strides, given, strict=False))
@@ -123,6 +123,10 @@ def as_strided(b: Call, x: Value, sizes: Sequence[int], strides: Sequence[int], 
         raise Decline("strided view of a tensor with gaps or overlaps")
     order = sorted(range(len(given)), key=lambda d: (-given[d], d))
     flat = b.reshape(b.permute(x, order), [count])
+    slowest_first = sorted(range(len(sizes)), key=lambda d: -strides[d])
+    ordered = [sizes[d] for d in slowest_first]
+    if start == 0 and math.prod(sizes) == count and [strides[d] for d in slowest_first] == row_major(ordered):
+        return b.permute(b.reshape(flat, ordered), [slowest_first.index(d) for d in range(len(sizes))])
     at = b.constant(start, "i64", [1] * max(len(sizes), 1))
     for d, s in enumerate(strides):
         at = b.pointwise("add", at, b.along(sizes, d, s))

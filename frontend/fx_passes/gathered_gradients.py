@@ -178,7 +178,7 @@ def _summed(
         total = write.call(aten.where.ScalarOther, reader.inside(rest), total, 0)
     if summed := [at + d for d in reader.long_axes]:
         total = write.call(aten.sum.dim_IntList, total, summed)
-    return total if x is None else _added(write, x, total)
+    return total if x is None else added(write, x, total)
 
 
 class _Reader:
@@ -293,7 +293,7 @@ def _scatter_add(write: NodeWriter, node: Node) -> Node | None:
         return None
     if runs.longest > _ONE_BY_ONE or runs.longest * sizes[dim] > _MOST_READS * max(sizes[dim], taken[dim]):
         return None
-    return _added(write, x, _along(write, values, dim, runs))
+    return added(write, x, _along(write, values, dim, runs))
 
 
 def _along(write: NodeWriter, values: Node, dim: int, runs: Runs) -> Node:
@@ -351,7 +351,7 @@ def _are_numbers(shape: Sequence[Any]) -> bool:
     return all(isinstance(n, int) for n in shape)
 
 
-def _added(write: NodeWriter, x: Node, total: Node) -> Node:
+def added(write: NodeWriter, x: Node, total: Node) -> Node:
     """x + `total`, without the addition where x is zeros."""
     packet = packet_of(x)
     is_zeros = packet in _ZEROS or (packet in _FILLED and x.args[_FILLED[packet]] == 0)
