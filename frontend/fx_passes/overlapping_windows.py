@@ -14,6 +14,7 @@ import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
@@ -76,13 +77,19 @@ def _summed(write: NodeWriter, node: Node) -> Node | None:
     x, dim, index, values = node.args[:4]
     assert isinstance(x, Node) and isinstance(index, Node) and isinstance(values, Node)
     places, view = node.meta["val"].shape, _root(index)
-    if len(places) != 1 or dim != 0 or node.kwargs or view.target != aten.as_strided.default:
+    if (
+        len(places) != 1
+        or not isinstance(places[0], int)
+        or dim != 0
+        or node.kwargs
+        or view.target != aten.as_strided.default
+    ):
         return None
     line, sizes, strides, *offset = view.args
     numbers = (
         (*sizes, *strides, *places) if isinstance(sizes, (list, tuple)) and isinstance(strides, (list, tuple)) else ()
     )
-    if not numbers or not all(isinstance(n, int) for n in numbers) or any(offset) or not _counts(line):
+    if not numbers or not all(isinstance(n, int) for n in numbers) or offset not in ([], [[0]]) or not _counts(line):
         return None
     windows = Windows.of(sizes, strides, places[0])
     return None if windows is None else added(write, x, _shifted(write, values, sizes, windows, places[0]))
@@ -95,11 +102,17 @@ def _root(node: Node) -> Node:
     return node
 
 
+def _numbers(argument: Any) -> list[int] | None:
+    """A node's argument as numbers; None where one depends on the call."""
+    found = [*argument] if isinstance(argument, (list, tuple)) else [argument or 0]
+    return found if all(isinstance(n, int) for n in found) else None
+
+
 def _counts(line: object) -> bool:
     """Whether a node is 0, 1, 2 and so on."""
     if not isinstance(line, Node) or packet_of(line) is not aten.arange:
         return False
-    return line.target == aten.arange.default or (line.target == aten.arange.start and line.args[0] == 0)
+    return line.target is aten.arange.default or (line.target is aten.arange.start and line.args[0] == 0)
 
 
 def _shifted(write: NodeWriter, values: Node, sizes: Sequence[int], windows: Windows, places: int) -> Node:

@@ -176,14 +176,10 @@ def _cut_of(op: ir.Operation, memory: MemoryOrder, parts: int) -> _Cut | None:
 def _cut_apart(cut: _Cut, region: set[ir.Operation], parts: int) -> _Cut | None:
     """A cut on a GPU that keeps the dims apart that permutes around a region put in another order; None where there are
     none, or where no dim has enough rows."""
-    orders = {cut.leading(op.results[0]) for op in region for op in map(maker, op.operands) if _permutes_rows(op, cut)}
-    orders |= {
-        cut.leading(user.operands[0])
-        for op in region
-        for result in op.results
-        for user in users(result)
-        if _permutes_rows(user, cut)
-    }
+    above = {made for op in region for x in op.operands if (made := maker(x)) is not None}
+    below = {user for op in region for result in op.results for user in users(result)}
+    orders = {cut.leading(op.results[0]) for op in above if _permutes_rows(op, cut)}
+    orders |= {cut.leading(op.operands[0]) for op in below if _permutes_rows(op, cut)}
     if len(orders) != 1:
         return None
     leading = [int(n) for n in orders.pop()]
@@ -195,9 +191,9 @@ def _cut_apart(cut: _Cut, region: set[ir.Operation], parts: int) -> _Cut | None:
     return replace(cut, parts=leading[dim] // rows, rows=rows, kept=kept)
 
 
-def _permutes_rows(op: ir.Operation | None, cut: _Cut) -> bool:
+def _permutes_rows(op: ir.Operation, cut: _Cut) -> bool:
     """Whether an op puts all rows in another order, and leaves each as it is."""
-    if op is None or not Permute.matches(op) or not cut.fits(op.operands[0]):
+    if not Permute.matches(op) or not cut.fits(op.operands[0]):
         return False
     dims = Permute.dims.of(op)
     return dims[len(dims) - cut.rank :] == list(range(len(dims) - cut.rank, len(dims)))
