@@ -76,23 +76,16 @@ def _summed(write: NodeWriter, node: Node) -> Node | None:
     """The sum that an index_add computes; None for others."""
     x, dim, index, values = node.args[:4]
     assert isinstance(x, Node) and isinstance(index, Node) and isinstance(values, Node)
-    places, view = node.meta["val"].shape, _root(index)
-    if (
-        len(places) != 1
-        or not isinstance(places[0], int)
-        or dim != 0
-        or node.kwargs
-        or view.target != aten.as_strided.default
-    ):
+    if len(node.meta["val"].shape) != 1 or dim != 0 or node.kwargs:
         return None
-    line, sizes, strides, *offset = view.args
-    numbers = (
-        (*sizes, *strides, *places) if isinstance(sizes, (list, tuple)) and isinstance(strides, (list, tuple)) else ()
-    )
-    if not numbers or not all(isinstance(n, int) for n in numbers) or offset not in ([], [[0]]) or not _counts(line):
+    (places,), view = node.meta["val"].shape, _root(index)
+    if view.target is not aten.as_strided.default or not _counts(view.args[0]):
         return None
-    windows = Windows.of(sizes, strides, places[0])
-    return None if windows is None else added(write, x, _shifted(write, values, sizes, windows, places[0]))
+    sizes, strides, offset = map(_numbers, (*view.args[1:], 0)[:3])
+    if sizes is None or strides is None or offset != [0] or not isinstance(places, int):
+        return None
+    windows = Windows.of(sizes, strides, places)
+    return None if windows is None else added(write, x, _shifted(write, values, sizes, windows, places))
 
 
 def _root(node: Node) -> Node:
@@ -108,11 +101,12 @@ def _numbers(argument: Any) -> list[int] | None:
     return found if all(isinstance(n, int) for n in found) else None
 
 
-def _counts(line: object) -> bool:
+def _counts(line: Any) -> bool:
     """Whether a node is 0, 1, 2 and so on."""
-    if not isinstance(line, Node) or packet_of(line) is not aten.arange:
+    if not isinstance(line, Node) or line.target not in (aten.arange.default, aten.arange.start):
         return False
-    return line.target is aten.arange.default or (line.target is aten.arange.start and line.args[0] == 0)
+    first = line.args[0] if line.target is aten.arange.start else 0
+    return isinstance(first, int) and first == 0
 
 
 def _shifted(write: NodeWriter, values: Node, sizes: Sequence[int], windows: Windows, places: int) -> Node:
