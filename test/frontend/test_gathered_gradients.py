@@ -10,8 +10,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from cuesta.frontend.fx_nodes import packet_of
-from cuesta.frontend.fx_passes import gathered_gradients
-from cuesta.frontend.fx_passes.gathered_gradients import runs_of
+from cuesta.frontend.fx_passes.summed_positions import gathered_gradients
+from cuesta.frontend.fx_passes.summed_positions.gathered_gradients import runs_of
 
 Program = Callable[[Tensor], Tensor]
 Split = Callable[[Program], tuple[Program, list[torch.fx.Graph]]]

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
 import cuesta
-from cuesta.frontend.fx_passes.overlapping_windows import Windows, add_windows
+from cuesta.frontend.fx_passes.summed_positions.overlapping_windows import Windows, add_windows
 
 aten = torch.ops.aten
 

@@ -46,3 +46,20 @@ func.func @graph(%a: tensor<4x5xf32>, %b: tensor<4x3xf32>) -> (tensor<4x8xf32>, 
   %1 = "cuesta.slice"(%0) {starts = [0, 1], steps = [1, 1]} : (tensor<4x8xf32>) -> tensor<4x6xf32>
   return %0, %1 : tensor<4x8xf32>, tensor<4x6xf32>
 }
+
+// -----
+
+// A dim is parted where the parts meet, in runs of four.
+// CHECK-LABEL: func.func @runs
+// CHECK-SAME: (%[[X:.*]]: tensor<2x8x3xf32>, %[[Y:.*]]: tensor<2x4x3xf32>, %[[Z:.*]]: tensor<2x4x3xf32>)
+// CHECK-DAG: %[[X2:.*]] = "cuesta.reshape"(%[[X]]) : (tensor<2x8x3xf32>) -> tensor<2x2x4x3xf32>
+// CHECK-DAG: %[[Y1:.*]] = "cuesta.reshape"(%[[Y]]) : (tensor<2x4x3xf32>) -> tensor<2x1x4x3xf32>
+// CHECK: %[[C:.*]] = "cuesta.cat"(%[[X2]], %[[Y1]]) {dim = 1 : i64} : (tensor<2x2x4x3xf32>, tensor<2x1x4x3xf32>) -> tensor<2x3x4x3xf32>
+// CHECK-NEXT: return %[[C]]
+func.func @runs(%x: tensor<2x8x3xf32>, %y: tensor<2x4x3xf32>, %z: tensor<2x4x3xf32>) -> tensor<2x3x4x3xf32> {
+  %0 = "cuesta.cat"(%x, %y) {dim = 1 : i64} : (tensor<2x8x3xf32>, tensor<2x4x3xf32>) -> tensor<2x12x3xf32>
+  %1 = "cuesta.cat"(%0, %z) {dim = 1 : i64} : (tensor<2x12x3xf32>, tensor<2x4x3xf32>) -> tensor<2x16x3xf32>
+  %2 = "cuesta.reshape"(%1) : (tensor<2x16x3xf32>) -> tensor<2x4x4x3xf32>
+  %3 = "cuesta.slice"(%2) {starts = [0, 0, 0, 0], steps = [1, 1, 1, 1]} : (tensor<2x4x4x3xf32>) -> tensor<2x3x4x3xf32>
+  return %3 : tensor<2x3x4x3xf32>
+}

@@ -149,21 +149,27 @@ def _permuted(value: ir.Value, dims: Sequence[int]) -> ir.Value:
 
 
 def _reshaped(value: ir.Value, sizes: Sequence[int]) -> ir.Value:
-    """The value with these sizes; of a concatenation each part, where the dim of the concatenation stays a dim."""
+    """The value with these sizes; of a concatenation each part, where the cuts stay between elements of one dim."""
     cat, old = maker(value, Cat), static_shape(value)
-    dim = None if cat is None else _same_dim(old, sizes, Cat.dim.of(cat))
-    if cat is None or dim is None:
+    if cat is None:
         return _B.reshape(value, sizes)
-    parts = [_reshaped(x, [*sizes[:dim], static_shape(x)[Cat.dim.of(cat)], *sizes[dim + 1 :]]) for x in cat.operands]
-    return _B.cat(parts, dim)
+    lengths = [static_shape(x)[Cat.dim.of(cat)] for x in cat.operands]
+    found = _dim_of_runs(old, sizes, Cat.dim.of(cat))
+    if found is None or any(length % found[1] for length in lengths):
+        return _B.reshape(value, sizes)
+    dim, run = found
+    shapes = [[*sizes[:dim], length // run, *sizes[dim + 1 :]] for length in lengths]
+    return _B.cat([_reshaped(x, shape) for x, shape in zip(cat.operands, shapes, strict=True)], dim)
 
 
-def _same_dim(old: Sequence[int], new: Sequence[int], dim: int) -> int | None:
-    """The dim of sizes `new` that is `dim` of sizes `old`; None where a reshape from one to the other joins or parts
-    it."""
-    before = math.prod(old[:dim])
-    found = [d for d, n in enumerate(new) if n == old[dim] and math.prod(new[:d]) == before]
-    return found[0] if found else None
+def _dim_of_runs(old: Sequence[int], new: Sequence[int], dim: int) -> tuple[int, int] | None:
+    """(the dim of sizes `new` that counts runs of elements of `dim` of sizes `old`, the elements of a run: one where
+    the dim stays); None where a reshape from one to the other joins the dim with others."""
+    before, through = math.prod(old[:dim]), math.prod(old[: dim + 1])
+    for d, n in enumerate(new):
+        if math.prod(new[:d]) == before and n > 1:
+            return (d, old[dim] // n) if through in (math.prod(new[:e]) for e in range(d + 1, len(new) + 1)) else None
+    return None
 
 
 def _sliced(value: ir.Value, box: _Box) -> ir.Value:

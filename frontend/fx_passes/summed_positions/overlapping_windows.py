@@ -20,8 +20,8 @@ import torch
 from torch.fx import GraphModule, Node
 
 from cuesta.frontend.fx_nodes import packet_of
-from cuesta.frontend.fx_passes.gathered_gradients import added
 from cuesta.frontend.fx_passes.node_writer import NodeWriter
+from cuesta.frontend.fx_passes.summed_positions.gathered_gradients import added
 
 aten = torch.ops.aten
 
