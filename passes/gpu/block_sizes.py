@@ -18,8 +18,10 @@ BLOCK = 1024
 WHOLE = 16384
 #: Most elements that a loop takes at a time.
 AT_A_TIME = 4096
-#: Rows that a loop takes at a time where they are reduced both along and down.
-ROWS_AT_ONCE = 1
+#: Elements of the rows that a loop takes at a time where they are reduced both along and down. An iteration waits for
+#: its loads, so short rows are taken together: one of 24 elements at a time took 126 µs for 40 MB on an H100. With two
+#: rows of 768, ViT-B's took 87 µs instead of 73.
+WALKED = 1024
 #: Width, along each of two classes, of a block that is transposed.
 SQUARE = 32
 #: Least elements of a block if sizes differ from call to call.
@@ -68,8 +70,8 @@ def choose(
     classes that each generic walks; the largest product over one generic is what a program holds at once. `least` maps
     classes whose size differs from call to call to the least size that their blocks must cover. `written` lists the
     classes of each tensor that the kernel writes, `width` is the size of an element of the largest tensor in bytes,
-    `beside` the elements of what is launched together with it, whose programs keep the GPU busy too. A loop takes
-    `ROWS_AT_ONCE` positions at a time of the classes `walked`."""
+    `beside` the elements of what is launched together with it, whose programs keep the GPU busy too. A loop takes some
+    positions at a time of the classes `walked`, rows of at most `WALKED` elements in all."""
     fastest = fastest_classes(sizes, tensors)
     blocks = dict.fromkeys(range(len(sizes)), 1)
     covers = [power_at_least(max(n, least.get(c, 1))) for c, n in enumerate(sizes)]
@@ -85,7 +87,9 @@ def choose(
     for c in sorted(fastest & parallel):
         columns = _strip(sizes, parallel) if whole else SQUARE if len(fastest & parallel) > 1 else 1
         blocks[c] = min(columns, covers[c])
-    blocks.update(dict.fromkeys(walked, ROWS_AT_ONCE))
+    blocks.update(dict.fromkeys(walked, 1))
+    for c in walked:
+        blocks[c] = min(power_at_most(WALKED // at_once()), covers[c])
     loops = list(walked)
     while at_once() > (AT_A_TIME if set(loops) - set(walked) else WHOLE) and len(loops) < len(whole):
         loops.append(max((c for c in whole if c not in loops), key=lambda c: (blocks[c], c)))

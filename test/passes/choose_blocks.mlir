@@ -5,6 +5,9 @@
 #t = affine_map<(d0, d1) -> (d1, d0)>
 #row = affine_map<(d0, d1) -> (d0)>
 #col = affine_map<(d0, d1) -> (d1)>
+#id3 = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
+#of_row = affine_map<(d0, d1, d2) -> (d0, d1)>
+#of_column = affine_map<(d0, d1, d2) -> (d0, d2)>
 
 module {
   module @kernels {
@@ -82,6 +85,60 @@ module {
         linalg.yield %r : f32
       } -> tensor<384x512xf32>
       return %0 : tensor<384x512xf32>
+    }
+
+    // Rows that are reduced both along and down: a program walks those of its part, up to 1024 elements at a time.
+    // CHECK-LABEL: func.func @narrow_rows
+    // CHECK-SAME: cuesta.blocks = [1, 32, 32], cuesta.loops = [1]
+    // CHECK-SAME: cuesta.warps = 4
+    func.func @narrow_rows(%x: tensor<784x128x24xf32>, %y: tensor<784x24xf32>, %z: tensor<784x128x24xf32>) -> (tensor<784x24xf32>, tensor<784x128x24xf32>) attributes {cuesta.parallel = [0], cuesta.sizes = [784, 128, 24]} {
+      %zero = arith.constant 0.0 : f32
+      %e = tensor.empty() : tensor<784x128xf32>
+      %f = linalg.fill ins(%zero : f32) outs(%e : tensor<784x128xf32>) -> tensor<784x128xf32>
+      %g = linalg.fill ins(%zero : f32) outs(%y : tensor<784x24xf32>) -> tensor<784x24xf32>
+      %along = linalg.generic {indexing_maps = [#id3, #of_row], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x : tensor<784x128x24xf32>) outs(%f : tensor<784x128xf32>) attrs = {cuesta.classes = [0, 1, 2]} {
+      ^bb0(%a: f32, %o: f32):
+        %r = arith.addf %o, %a : f32
+        linalg.yield %r : f32
+      } -> tensor<784x128xf32>
+      %down = linalg.generic {indexing_maps = [#id3, #of_column], iterator_types = ["parallel", "reduction", "parallel"]} ins(%x : tensor<784x128x24xf32>) outs(%g : tensor<784x24xf32>) attrs = {cuesta.classes = [0, 1, 2]} {
+      ^bb0(%a: f32, %o: f32):
+        %r = arith.addf %o, %a : f32
+        linalg.yield %r : f32
+      } -> tensor<784x24xf32>
+      %d = linalg.generic {indexing_maps = [#id3, #of_row, #id3], iterator_types = ["parallel", "parallel", "parallel"]} ins(%x, %along : tensor<784x128x24xf32>, tensor<784x128xf32>) outs(%z : tensor<784x128x24xf32>) attrs = {cuesta.classes = [0, 1, 2]} {
+      ^bb0(%a: f32, %b: f32, %o: f32):
+        %r = arith.subf %a, %b : f32
+        linalg.yield %r : f32
+      } -> tensor<784x128x24xf32>
+      return %down, %d : tensor<784x24xf32>, tensor<784x128x24xf32>
+    }
+
+    // Of wide rows, one at a time.
+    // CHECK-LABEL: func.func @wide_rows
+    // CHECK-SAME: cuesta.blocks = [1, 1, 1024], cuesta.loops = [1]
+    // CHECK-SAME: cuesta.warps = 4
+    func.func @wide_rows(%x: tensor<788x8x768xf32>, %y: tensor<788x768xf32>, %z: tensor<788x8x768xf32>) -> (tensor<788x768xf32>, tensor<788x8x768xf32>) attributes {cuesta.parallel = [0], cuesta.sizes = [788, 8, 768]} {
+      %zero = arith.constant 0.0 : f32
+      %e = tensor.empty() : tensor<788x8xf32>
+      %f = linalg.fill ins(%zero : f32) outs(%e : tensor<788x8xf32>) -> tensor<788x8xf32>
+      %g = linalg.fill ins(%zero : f32) outs(%y : tensor<788x768xf32>) -> tensor<788x768xf32>
+      %along = linalg.generic {indexing_maps = [#id3, #of_row], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x : tensor<788x8x768xf32>) outs(%f : tensor<788x8xf32>) attrs = {cuesta.classes = [0, 1, 2]} {
+      ^bb0(%a: f32, %o: f32):
+        %r = arith.addf %o, %a : f32
+        linalg.yield %r : f32
+      } -> tensor<788x8xf32>
+      %down = linalg.generic {indexing_maps = [#id3, #of_column], iterator_types = ["parallel", "reduction", "parallel"]} ins(%x : tensor<788x8x768xf32>) outs(%g : tensor<788x768xf32>) attrs = {cuesta.classes = [0, 1, 2]} {
+      ^bb0(%a: f32, %o: f32):
+        %r = arith.addf %o, %a : f32
+        linalg.yield %r : f32
+      } -> tensor<788x768xf32>
+      %d = linalg.generic {indexing_maps = [#id3, #of_row, #id3], iterator_types = ["parallel", "parallel", "parallel"]} ins(%x, %along : tensor<788x8x768xf32>, tensor<788x8xf32>) outs(%z : tensor<788x8x768xf32>) attrs = {cuesta.classes = [0, 1, 2]} {
+      ^bb0(%a: f32, %b: f32, %o: f32):
+        %r = arith.subf %a, %b : f32
+        linalg.yield %r : f32
+      } -> tensor<788x8x768xf32>
+      return %down, %d : tensor<788x768xf32>, tensor<788x8x768xf32>
     }
 
     // Rows that do not: a loop over parts of one.
