@@ -64,14 +64,14 @@ def choose(
     written: Sequence[Sequence[int]] = (),
     width: int = 4,
     beside: int = 0,
-    walked: Collection[int] = (),
+    walked: Mapping[int, int] = _NONE,
 ) -> Blocks:
     """The block of a kernel. `tensors` lists the classes of each tensor's dims in memory order. `spaces` lists the
     classes that each generic walks; the largest product over one generic is what a program holds at once. `least` maps
     classes whose size differs from call to call to the least size that their blocks must cover. `written` lists the
     classes of each tensor that the kernel writes, `width` is the size of an element of the largest tensor in bytes,
-    `beside` the elements of what is launched together with it, whose programs keep the GPU busy too. A loop takes some
-    positions at a time of the classes `walked`, rows of at most `WALKED` elements in all."""
+    `beside` the elements of what is launched together with it, whose programs keep the GPU busy too. `walked` has the
+    classes that a loop walks, and the most elements that a turn takes."""
     fastest = fastest_classes(sizes, tensors)
     blocks = dict.fromkeys(range(len(sizes)), 1)
     covers = [power_at_least(max(n, least.get(c, 1))) for c, n in enumerate(sizes)]
@@ -88,8 +88,8 @@ def choose(
         columns = _strip(sizes, parallel) if whole else SQUARE if len(fastest & parallel) > 1 else 1
         blocks[c] = min(columns, covers[c])
     blocks.update(dict.fromkeys(walked, 1))
-    for c in walked:
-        blocks[c] = min(power_at_most(WALKED // at_once()), covers[c])
+    for c, most in walked.items():
+        blocks[c] = min(power_at_most(most // at_once()), covers[c])
     loops = list(walked)
     while at_once() > (AT_A_TIME if set(loops) - set(walked) else WHOLE) and len(loops) < len(whole):
         loops.append(max((c for c in whole if c not in loops), key=lambda c: (blocks[c], c)))

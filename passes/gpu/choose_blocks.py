@@ -54,7 +54,7 @@ from cuesta.dialects.upstream_fields import INDEX_DIM
 from cuesta.errors import Unsupported
 from cuesta.passes.analysis.launches import Launch, common_divisor, is_wide, largest, launches_of
 from cuesta.passes.gpu.block_sizes import SQUARE, Blocks, choose, fastest_classes, product_blocks, window_blocks
-from cuesta.passes.gpu.walked_rows import can_loop, walked_rows
+from cuesta.passes.gpu.walked_classes import can_loop, walked_classes
 from cuesta.passes.infra.graph_rewrite import functions
 from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.passes.tiles.kernel_versions import (
@@ -186,7 +186,7 @@ class _Kernel:
                 (*_, channels), *_ = operand_classes(generic)  # of the weight
                 return window_blocks(dims, self.about, self.parallel, channels)
         spaces = self.about, self.parallel, self.tensors, self.spaces
-        walked = [] if self.unknown else walked_rows(self.generics, *spaces[:3])
+        walked = {} if self.unknown else walked_classes(self.generics, *spaces[:3])
         return choose(*spaces, least, self.written, self.width, self.beside, walked)
 
 

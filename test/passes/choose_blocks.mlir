@@ -141,6 +141,43 @@ module {
       return %down, %d : tensor<788x768xf32>, tensor<788x8x768xf32>
     }
 
+    // A sum of few elements that lie apart, all that a kernel reduces: a loop of one at a time.
+    // CHECK-LABEL: func.func @sum_of_two
+    // CHECK-SAME: cuesta.blocks = [16, 1, 64], cuesta.loops = [1]
+    // CHECK-SAME: cuesta.warps = 4
+    func.func @sum_of_two(%x: tensor<100352x2x64xf32>, %y: tensor<100352x64xf32>) -> tensor<100352x64xf32> attributes {cuesta.parallel = [0, 2], cuesta.sizes = [100352, 2, 64]} {
+      %zero = arith.constant 0.0 : f32
+      %f = linalg.fill ins(%zero : f32) outs(%y : tensor<100352x64xf32>) -> tensor<100352x64xf32>
+      %s = linalg.generic {indexing_maps = [#id3, #of_column], iterator_types = ["parallel", "reduction", "parallel"]} ins(%x : tensor<100352x2x64xf32>) outs(%f : tensor<100352x64xf32>) attrs = {cuesta.classes = [0, 1, 2]} {
+      ^bb0(%a: f32, %o: f32):
+        %r = arith.addf %o, %a : f32
+        linalg.yield %r : f32
+      } -> tensor<100352x64xf32>
+      return %s : tensor<100352x64xf32>
+    }
+
+    // But not where the elements are read again: the program holds them.
+    // CHECK-LABEL: func.func @read_again
+    // CHECK-SAME: cuesta.blocks = [8, 2, 64]
+    // CHECK-NOT: cuesta.loops
+    // CHECK-SAME: cuesta.sizes = [100352, 2, 64]
+    func.func @read_again(%x: tensor<100352x2x64xf32>, %y: tensor<100352x2x64xf32>) -> tensor<100352x2x64xf32> attributes {cuesta.parallel = [0, 2], cuesta.sizes = [100352, 2, 64]} {
+      %zero = arith.constant 0.0 : f32
+      %e = tensor.empty() : tensor<100352x64xf32>
+      %f = linalg.fill ins(%zero : f32) outs(%e : tensor<100352x64xf32>) -> tensor<100352x64xf32>
+      %s = linalg.generic {indexing_maps = [#id3, #of_column], iterator_types = ["parallel", "reduction", "parallel"]} ins(%x : tensor<100352x2x64xf32>) outs(%f : tensor<100352x64xf32>) attrs = {cuesta.classes = [0, 1, 2]} {
+      ^bb0(%a: f32, %o: f32):
+        %r = arith.addf %o, %a : f32
+        linalg.yield %r : f32
+      } -> tensor<100352x64xf32>
+      %d = linalg.generic {indexing_maps = [#id3, #of_column, #id3], iterator_types = ["parallel", "parallel", "parallel"]} ins(%x, %s : tensor<100352x2x64xf32>, tensor<100352x64xf32>) outs(%y : tensor<100352x2x64xf32>) attrs = {cuesta.classes = [0, 1, 2]} {
+      ^bb0(%a: f32, %b: f32, %o: f32):
+        %r = arith.divf %a, %b : f32
+        linalg.yield %r : f32
+      } -> tensor<100352x2x64xf32>
+      return %d : tensor<100352x2x64xf32>
+    }
+
     // Rows that do not: a loop over parts of one.
     // CHECK-LABEL: func.func @long_rows
     // CHECK-SAME: cuesta.blocks = [1, 4096], cuesta.loops = [1]
