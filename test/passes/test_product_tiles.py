@@ -35,6 +35,12 @@ def test_elements_that_are_loaded_one_by_one_have_small_tiles() -> None:
     assert all(plan.tile.m * plan.tile.n <= 64 * 64 for plan in plans(1, 4096, 4096, 4097, 2, scattered=True))
 
 
+def test_small_products_of_a_short_sum_have_one_warp() -> None:
+    assert str(plans(25088, 16, 6, 16, 2, scattered=True)[0]) == "16x16x16/1/2"
+    assert str(plans(25088, 16, 16, 512, 2)[0]).startswith("16x16x512/4/")
+    assert str(plans(4096, 32, 64, 32, 2)[0].tile).startswith("32x64x32/4/")
+
+
 @pytest.mark.parametrize("sizes", [(1, 2, 2, 2), (3, 5, 33, 130), (1, 4096, 16, 4096), (1, 16, 16, 1 << 16)])
 @pytest.mark.parametrize("scattered", [False, True])
 def test_no_tile_is_larger_than_the_product_wants(sizes: tuple[int, int, int, int], scattered: bool) -> None:
