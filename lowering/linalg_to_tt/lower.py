@@ -30,6 +30,7 @@ from cuesta.dialects.types import spelling_of
 from cuesta.dialects.upstream_fields import ITERATOR_TYPES, REDUCTION
 from cuesta.errors import Unsupported
 from cuesta.lowering.linalg_to_tt.attention import write_computed_factor
+from cuesta.lowering.linalg_to_tt.columns import load_columns
 from cuesta.lowering.linalg_to_tt.frame import Frame, Value, blocks_along
 from cuesta.lowering.linalg_to_tt.kernel import KernelWriter, Node
 from cuesta.lowering.linalg_to_tt.last_block import row_with_last_block
@@ -131,6 +132,7 @@ def _write(writer: KernelWriter, function: func.FuncOp, programs: Sequence[Numbe
     elif (row := row_with_last_block(frame, parallel, [*writer.accesses()], writer.strides)) is not None:
         _write_last_apart(writer, row, starts[row])
     else:
+        load_columns(writer, 32 * WARPS.of(function))
         writer.write()
 
 

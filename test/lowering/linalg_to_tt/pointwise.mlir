@@ -44,6 +44,37 @@ func.func @graph(%x: tensor<2048x512xf32> {cuesta.strides = [512, 1]}, %b: tenso
 }
 
 // -----
+// Unless a thread would have fewer of its elements than it loads of the block at once: then for each row, as the block.
+// CHECK-LABEL: "tt.func"
+// CHECK: %[[F:.*]] = "tt.load"{{.*}} -> tensor<4x256xf32>
+// CHECK: %[[V:.*]] = "tt.load"{{.*}} -> tensor<4x256xbf16>
+// CHECK: %[[W:.*]] = arith.extf %[[V]]
+// CHECK: %[[N:.*]] = arith.mulf %[[F]], %[[F]] : tensor<4x256xf32>
+// CHECK: arith.mulf %[[W]], %[[N]] : tensor<4x256xf32>
+func.func @graph(%x: tensor<8192x240xbf16> {cuesta.strides = [240, 1]}, %f: tensor<240xf32> {cuesta.strides = [1]}) -> (tensor<8192x240xbf16> {cuesta.strides = [240, 1]}) {
+  %0 = "cuesta.convert"(%x) : (tensor<8192x240xbf16>) -> tensor<8192x240xf32>
+  %1 = "cuesta.mul"(%f, %f) : (tensor<240xf32>, tensor<240xf32>) -> tensor<240xf32>
+  %2 = "cuesta.mul"(%0, %1) : (tensor<8192x240xf32>, tensor<240xf32>) -> tensor<8192x240xf32>
+  %3 = "cuesta.convert"(%2) : (tensor<8192x240xf32>) -> tensor<8192x240xbf16>
+  return %3 : tensor<8192x240xbf16>
+}
+
+// -----
+// But not what a dear op computes with, for each column: once for all rows.
+// CHECK-LABEL: "tt.func"
+// CHECK: %[[F:.*]] = "tt.load"{{.*}} -> tensor<1x256xf32>
+// CHECK: %[[N:.*]] = arith.mulf %[[F]], %[[F]] : tensor<1x256xf32>
+// CHECK: math.rsqrt %[[N]] : tensor<1x256xf32>
+func.func @graph(%x: tensor<8192x240xbf16> {cuesta.strides = [240, 1]}, %f: tensor<240xf32> {cuesta.strides = [1]}) -> (tensor<8192x240xbf16> {cuesta.strides = [240, 1]}) {
+  %0 = "cuesta.convert"(%x) : (tensor<8192x240xbf16>) -> tensor<8192x240xf32>
+  %1 = "cuesta.mul"(%f, %f) : (tensor<240xf32>, tensor<240xf32>) -> tensor<240xf32>
+  %2 = "cuesta.rsqrt"(%1) : (tensor<240xf32>) -> tensor<240xf32>
+  %3 = "cuesta.mul"(%0, %2) : (tensor<8192x240xf32>, tensor<240xf32>) -> tensor<8192x240xf32>
+  %4 = "cuesta.convert"(%3) : (tensor<8192x240xf32>) -> tensor<8192x240xbf16>
+  return %4 : tensor<8192x240xbf16>
+}
+
+// -----
 // Positions that are computed: clamped, and never read by a lane that does not exist.
 // CHECK-LABEL: "tt.func"
 // CHECK: %[[I:.*]] = "tt.load"{{.*}} -> tensor<{{.*}}xi64>
