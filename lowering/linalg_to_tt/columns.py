@@ -34,10 +34,11 @@ _CHEAP = {
 
 
 def load_columns(writer: KernelWriter, threads: int) -> None:
-    """Loads, for all rows of a block, what a kernel without reductions reads by columns, where a thread would otherwise
-    have fewer of its elements than it loads of the block at once."""
+    """Loads, for all rows of a block, what a kernel reads by columns, where a thread would otherwise have fewer of its
+    elements than it loads of the block at once. A kernel that writes no block, as a product by a vector, has no use for
+    the block's layout but to read it."""
     frame = writer.frame
-    if any(node.reduced for node in writer.nodes):
+    if not any(set(frame.axes) <= set(classes) for _, _, _, classes in writer.outputs(writer.nodes)):
         return
     block = frame.shape(frame.axes)
     at_once = max((_at_once(writer, *access) for access in writer.accesses()), default=1)
@@ -63,7 +64,7 @@ def _computed_once(writer: KernelWriter) -> set[Value]:
     axes = set(writer.frame.axes)
     once = {result for _, result, _, _ in writer.outputs(writer.nodes)}
     for node in reversed(writer.nodes):
-        is_cheap = all(op.name in _CHEAP for op in body_ops(node.op))
+        is_cheap = not node.reduced and all(op.name in _CHEAP for op in body_ops(node.op))
         if not axes <= set(node.classes) and not (is_cheap and once.isdisjoint(node.op.results)):
             once.update(x for x, _ in node.inputs)
     return once
