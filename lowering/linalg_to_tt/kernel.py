@@ -133,8 +133,7 @@ class KernelWriter:
                 self.running(node)
             else:
                 taken = reduction.analyse(node.op)
-                partial = self.contributions(node, taken)
-                self.finish(node, taken, partial)
+                self.finish([(node, taken, self.contributions(node, taken))])
 
     def body(self, node: Node) -> dict[Value, Value]:
         values = self.inputs(node)
@@ -166,9 +165,11 @@ class KernelWriter:
         found = taken.contributions(self.evaluate, values, node.classes)
         return reduction.masked(self.frame, taken, found, node.reduced)
 
-    def finish(self, node: Node, taken: reduction.Reduction, partial: Sequence[Value]) -> None:
-        totals = reduction.along(self.frame, taken, partial, node.reduced)
-        self.blocks.update(zip(node.op.results, totals, strict=True))
+    def finish(self, found: Sequence[tuple[Node, reduction.Reduction, Sequence[Value]]]) -> None:
+        """Reduces the partial results of nodes."""
+        partial = [(taken, values, node.reduced) for node, taken, values in found]
+        for (node, _, _), totals in zip(found, reduction.all_along(self.frame, partial), strict=True):
+            self.blocks.update(zip(node.op.results, totals, strict=True))
 
     def running(self, node: Node, before: Value | None = None) -> Value | None:
         """Computes a running sum along its one reduced class. In a loop, `before` is the sum of the earlier parts, and
@@ -319,9 +320,7 @@ class KernelWriter:
         if peeled is not None:
             carried = self.copy()._one_block(body, self.frame.scalar(peeled), carried)
         totals = iter(carried)
-        for node, r in body.reductions:
-            with node.op.location:
-                self.finish(node, r, [next(totals) for _ in r.identities])
+        self.finish([(node, r, [next(totals) for _ in r.identities]) for node, r in body.reductions])
 
     def _one_block(
         self, body: LoopBody, start: Value, carried: Sequence[Value], *, inside: bool = False

@@ -10,8 +10,9 @@ combination of two accumulators. Contribution and combination are both derived f
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cuesta._mlir import arith, ir
 from cuesta.dialects import tt
@@ -231,3 +232,32 @@ def along(frame: Frame, reduction: Reduction, values: Sequence[Value], reduced: 
         current = tt.reduce(current, axis, combine)
         current = [tt.expand_dims(v, axis) if shape_of(v) else tt.splat(v, frame.unit) for v in current]
     return current
+
+
+def all_along(frame: Frame, parts: Sequence[tuple[Reduction, Sequence[Value], Sequence[int]]]) -> list[list[Value]]:
+    """`along` for each reduction, its blocks and the classes to reduce. Blocks of one shape along the same classes are
+    reduced together: the threads wait for one another once for all of them."""
+    found: list[list[Value]] = [[] for _ in parts]
+    shapes = [(tuple(sorted(reduced)), tuple(shape_of(values[0]))) for _, values, reduced in parts]
+    for shape in dict.fromkeys(shapes):
+        own = [i for i, other in enumerate(shapes) if other == shape]
+        joint = _joined([parts[i][0] for i in own])
+        totals = iter(along(frame, joint, [v for i in own for v in parts[i][1]], shape[0]))
+        for i in own:
+            found[i] = [next(totals) for _ in parts[i][1]]
+    return found
+
+
+def _joined(parts: Sequence[Reduction]) -> Reduction:
+    """One reduction that does all of `parts`; a single one as it is."""
+    first, *others = parts
+    if not others:
+        return first
+    counts = [len(part.identities) for part in parts]
+    starts = list(itertools.accumulate(counts, initial=0))
+
+    def combine(a: Sequence[Value], b: Sequence[Value]) -> list[Value]:
+        spans = [slice(start, start + count) for start, count in zip(starts, counts, strict=False)]
+        return [v for part, own in zip(parts, spans, strict=True) for v in part.combine(a[own], b[own])]
+
+    return replace(first, identities=[i for part in parts for i in part.identities], combine=combine)
