@@ -23,6 +23,8 @@ from cuesta.lowering.linalg_to_tt.kernel import KernelWriter
 from cuesta.lowering.linalg_to_tt.last_block import Access
 from cuesta.lowering.linalg_to_tt.row_ends import WIDE, load_mask
 
+#: The most elements of a block that a thread has. With more the registers do not suffice: 32 of a norm's spilled.
+_MOST = 8
 #: Ops of an instruction or two, which may be done for each row.
 _CHEAP = {
     op.OPERATION_NAME
@@ -41,6 +43,8 @@ def load_columns(writer: KernelWriter, threads: int) -> None:
     if not any(set(frame.axes) <= set(classes) for _, _, _, classes in writer.outputs(writer.nodes)):
         return
     block = frame.shape(frame.axes)
+    if math.prod(block) > threads * _MOST:
+        return
     at_once = max((_at_once(writer, *access) for access in writer.accesses()), default=1)
     for argument, classes in _by_columns(writer):
         is_known = (argument, tuple(classes)) in writer.loaded

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -107,13 +108,19 @@ def choose(
     limit = min(at_most, max(shared // PROGRAMS, 64)) if streams else _parallel_limit(shared)
     if least:
         limit = max(limit, FEW)
-    for c in sorted(parallel, reverse=True):
+    for c in sorted(parallel & fastest if _are_apart(set(whole) - set(loops), spaces) else parallel, reverse=True):
         room = power_at_most(limit // at_once())
         if room > 1:
             blocks[c] = min(blocks[c] * room, covers[c])
     streamed = BYTES_PER_THREAD // width if width > 1 else BYTES_UNPACKED
     work = at_once() // (32 * (streamed if streams else PER_THREAD))
     return Blocks(tuple(blocks.values()), tuple(sorted(loops)), min(max(power_at_most(work), 1), 16 if whole else 4))
+
+
+def _are_apart(whole: Collection[int], spaces: Sequence[Sequence[int]]) -> bool:
+    """Whether no generic walks two of the classes together. Of several rows of these, Triton would lay out both alike,
+    with all elements of the one in each thread: 10 KB of spills. What they share of a single row is a number."""
+    return any(not any({*pair} <= {*space} for space in spaces) for pair in itertools.combinations(whole, 2))
 
 
 def fastest_classes(sizes: Sequence[int], tensors: Sequence[Sequence[int]]) -> set[int]:

@@ -277,6 +277,25 @@ module {
       } -> tensor<2048x1024xf32>
       return %0, %1 : tensor<2048x512xf32>, tensor<2048x1024xf32>
     }
+
+    // Where there would be room for several rows of two such classes, a program has one all the same.
+    // CHECK-LABEL: func.func @one_row
+    // CHECK-SAME: cuesta.blocks = [1, 256, 256]
+    // CHECK-NOT: cuesta.loops
+    // CHECK-SAME: cuesta.sizes = [2048, 192, 256]
+    func.func @one_row(%x: tensor<2048x192xf32>, %y: tensor<2048x256xf32>, %a: tensor<2048x192xf32>, %b: tensor<2048x256xf32>) -> (tensor<2048x192xf32>, tensor<2048x256xf32>) attributes {cuesta.parallel = [0], cuesta.sizes = [2048, 192, 256]} {
+      %0 = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<2048x192xf32>) outs(%a : tensor<2048x192xf32>) attrs = {cuesta.classes = [0, 1]} {
+      ^bb0(%i: f32, %o: f32):
+        %r = math.exp %i : f32
+        linalg.yield %r : f32
+      } -> tensor<2048x192xf32>
+      %1 = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]} ins(%y : tensor<2048x256xf32>) outs(%b : tensor<2048x256xf32>) attrs = {cuesta.classes = [0, 2]} {
+      ^bb0(%i: f32, %o: f32):
+        %r = math.exp %i : f32
+        linalg.yield %r : f32
+      } -> tensor<2048x256xf32>
+      return %0, %1 : tensor<2048x192xf32>, tensor<2048x256xf32>
+    }
   }
 
   func.func @graph(%x: memref<2097152xf32>, %y: memref<1048576xf32>) {
