@@ -15,9 +15,10 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from cuesta.runtime.arguments import flat_view
-from cuesta.runtime.cuda import cuda_graphs, recording
+from cuesta.runtime.cuda import cuda_graphs, results
 from cuesta.runtime.cuda.cuda_graphs import STRAY_CALLS, RecordedProgram
-from cuesta.runtime.cuda.recording import Block, Pool, Range, Recording, Results
+from cuesta.runtime.cuda.recording import Recording
+from cuesta.runtime.cuda.results import Block, Pool, Range, Results
 from cuesta.runtime.uniqueness_check import own
 from cuesta.torch_private.tensors import storage_uses
 
@@ -596,7 +597,7 @@ def test_each_result_is_looked_at_once_after_its_replay(
         looks += 1
         return storage_uses(key)
 
-    monkeypatch.setattr(recording, "_uses", counted)
+    monkeypatch.setattr(results, "_uses", counted)
     for run in programs:
         torch.testing.assert_close(run([x(7), W]), [x(7) * W])
     assert looks <= 3 * len(programs)

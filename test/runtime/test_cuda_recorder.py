@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from cuesta.runtime.cuda.cuda_recorder import CudaRecorder
-from cuesta.runtime.cuda.recording import Block, Results
+from cuesta.runtime.cuda.results import Block, Results
 
 
 class FakeCuda:

@@ -13,7 +13,7 @@ the recording. Where most results are held, but given back later, as autograd do
 recording for the same addresses is made. So no result ever changes under its owner.
 
 Recordings of a device share memory, and results keep theirs for good, but for what a backward recording takes over
-(recording.py). So replays run one after another, whatever streams they are called on.
+(results.py). So replays run one after another, whatever streams they are called on.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from cuesta.runtime.arguments import aligned_copy, argument_result
-from cuesta.runtime.cuda.recording import Block, Pool, Range, Recording, Results, can_move
+from cuesta.runtime.cuda.recording import Recording
+from cuesta.runtime.cuda.results import Block, Pool, Range, Results, can_move
 from cuesta.runtime.schema import program as schema
 from cuesta.torch_private.tensors import storage_key
 

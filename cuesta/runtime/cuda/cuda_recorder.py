@@ -13,7 +13,8 @@ from typing import Any
 
 import torch
 
-from cuesta.runtime.cuda.recording import Block, Pool, Range, Recording, Results
+from cuesta.runtime.cuda.recording import Recording
+from cuesta.runtime.cuda.results import Block, Pool, Range, Results
 from cuesta.torch_private.devices import end_pool, free_workspaces, raw_cuda_stream
 
 Tensor = torch.Tensor
