@@ -198,8 +198,8 @@ _GPU_STEPS = {
         "call-libraries",
     ),
     # The host function cannot read a range check's result without waiting for the GPU: positions are clamped instead.
-    # A loss reads the target's element, before the sum that picks it is split.
-    "decompose": ("decompose{checks=false}", "read-picked"),
+    # A loss reads the target's element, before the sum that picks it is split, and its gradient's sum is that of one.
+    "decompose": ("decompose{checks=false}", "read-picked", "sum-one-hot"),
     # The threads of a program combine pairs of value and position, and so read the row once.
     "find-positions": (),
     # Short runs were not measured on a GPU. What is permuted before it is reduced, or narrowed, is written once.
