@@ -19,6 +19,7 @@ from cuesta.frontend.fx_passes.fx_pipeline import FxPass, FxStage, TrainingStep
 from cuesta.frontend.fx_passes.logsumexp_types import type_logsumexps
 from cuesta.frontend.fx_passes.old_values import keep_old_values
 from cuesta.frontend.fx_passes.ragged_products import pad_ragged_products
+from cuesta.frontend.fx_passes.recomputed_softmaxes import recompute_softmaxes
 from cuesta.frontend.fx_passes.recomputed_values import read_undetached, save_compared, save_narrow
 from cuesta.frontend.fx_passes.row_normalisers import save_normalisers
 from cuesta.frontend.fx_passes.saved_concatenations import save_once
@@ -72,6 +73,7 @@ JOINT: FxStage[GraphModule] = FxStage(
         FxPass("read-undetached", lambda gm, options: read_undetached(gm.graph, options.target)),
         # After it: gradients read the result itself, not what was detached.
         FxPass("save-normalisers", lambda gm, _: save_normalisers(gm), _in_any_order),
+        FxPass("recompute-softmaxes", lambda gm, options: recompute_softmaxes(gm, options.target), _in_any_order),
         # Before the split: the forward graph saves padded results.
         FxPass("pad-ragged-products", lambda gm, options: pad_ragged_products(gm, options.target), _in_any_order),
     ),

@@ -1,0 +1,138 @@
+"""Lets gradients of softmax compute its wide result anew, from narrow scores and two numbers of each row.
+
+    forward:   %x = _to_copy(%scores, f32)               forward:   %m = amax(%x), %f = 1 / sum(exp(%x - %m))
+               %y = _softmax(%x)                                    %y = exp(%x - %m) * %f
+               %p = _to_copy(%y, bf16)              →               %p = _to_copy(%y, bf16)
+    backward:  _softmax_backward_data(%g, %y)            backward:  _softmax_backward_data(%g, exp(%x - %m) * %f)
+
+Attention that a model spells out is such a softmax under autocast: a product writes scores in bf16, the softmax
+computes in f32, and the next product reads bf16. torch's partitioner would save %y, which nothing else reads: the
+forward graph would write four bytes of each score beside the two of %p, and the backward graph read them. Now the
+partitioner saves the scores, which are in memory anyway.
+"""
+
+from __future__ import annotations
+
+import operator
+
+import torch
+from torch.fx import GraphModule, Node
+from torch.utils.checkpoint import CheckpointPolicy
+
+from cuesta.frontend.fx_nodes import lies_in_operands_memory, packet_of
+from cuesta.frontend.fx_passes.node_writer import NodeWriter
+from cuesta.targets import Target
+
+aten = torch.ops.aten
+_GRADIENT = aten._softmax_backward_data.default
+
+
+def recompute_softmaxes(gm: GraphModule, target: Target | None = None) -> None:
+    """Rewrites softmaxes in a joint graph where that saves fewer bytes for their gradients. A CPU takes longer to
+    compute exponentials than to read them. Without a target, the device of each value decides. Where a checkpoint
+    decides what is saved, nothing changes."""
+    softmaxes = [
+        node
+        for node in gm.graph.find_nodes(op="call_function", target=aten._softmax.default)
+        if (node.meta["val"].device.type != "cpu" if target is None else target.gpu) and "recompute" not in node.meta
+    ]
+    backward = _depends_on_tangents(gm) if softmaxes else set()
+    writer = NodeWriter(gm, "rows")
+    for node in softmaxes:
+        gradients = [user for user in node.users if user.target is _GRADIENT and user.args[1] is node]
+        others = [user for user in node.users if user not in gradients]
+        width, cone = node.meta["val"].itemsize, _cone(node)
+        if cone is not None and gradients and all(_is_narrowed(user, width, backward) for user in others):
+            _rewrite(writer, node, cone, gradients)
+            gm.graph.erase_node(node)
+
+
+def _depends_on_tangents(gm: GraphModule) -> set[Node]:
+    """The nodes of a joint graph that only its backward part can compute."""
+    found = set[Node]()
+    for node in gm.graph.nodes:
+        is_tangent = node.op == "placeholder" and "tangents" in str(node.target)
+        if is_tangent or any(operand in found for operand in node.all_input_nodes):
+            found.add(node)
+    return found
+
+
+def _cone(softmax: Node) -> list[Node] | None:
+    """The nodes that compute a softmax's operand element by element, operands first; None if what they read, with two
+    numbers of each row, takes as many bytes as the softmax's result, or if a size is symbolic."""
+    y, dim = softmax.meta["val"], softmax.args[1]
+    if y.dim() == 0 or not _has_known_sizes(y):
+        return None
+    assert isinstance(dim, int)
+    found, leaves = set[Node](), set[Node]()
+    pending = list(softmax.all_input_nodes)
+    while pending:
+        node = pending.pop()
+        if not _has_known_sizes(node.meta.get("val")):
+            return None
+        if _is_computed(node) and node.meta["val"].numel() == y.numel():
+            pending += [operand for operand in node.all_input_nodes if operand not in found]
+            found.add(node)
+        else:
+            leaves.add(node)
+    numbers = 2 * y.itemsize * y.numel() // max(y.shape[dim], 1)
+    if sum(leaf.meta["val"].nbytes for leaf in leaves) + numbers >= y.nbytes:
+        return None
+    return [node for node in softmax.graph.nodes if node in found]
+
+
+def _has_known_sizes(value: object) -> bool:
+    return isinstance(value, torch.Tensor) and all(type(size) is int for size in value.shape)
+
+
+def _is_computed(node: Node) -> bool:
+    """Whether a node's result is computed where it is read: an elementwise op, or a view."""
+    return _is_pointwise(node) or lies_in_operands_memory(node)
+
+
+def _is_pointwise(node: Node) -> bool:
+    """Whether a node computes each element from those at the same place, without random numbers."""
+    tags = getattr(node.target, "tags", ())
+    if torch.Tag.nondeterministic_seeded in tags:
+        return False
+    return torch.Tag.pointwise in tags or packet_of(node) is aten._to_copy
+
+
+def _is_narrowed(node: Node, width: int, backward: set[Node]) -> bool:
+    """Whether a reader of a value whose elements take `width` bytes is in the forward part of a joint graph and leads
+    to narrower values alone, so that nothing reads the wide value from memory."""
+    passes_on = _is_computed(node) or node.target in (aten.native_dropout.default, operator.getitem)
+    if node in backward or not passes_on:
+        return False
+    value = node.meta["val"]
+    if isinstance(value, torch.Tensor) and value.itemsize < width:
+        return True
+    return all(_is_narrowed(user, width, backward) for user in node.users)
+
+
+def _rewrite(writer: NodeWriter, node: Node, cone: list[Node], gradients: list[Node]) -> None:
+    """Computes a softmax as decompose does, and once more for its gradients, from what the cone reads: the partitioner
+    would save a value that the forward graph reads too, such as scores with a mask that all layers share."""
+    x, dim, widens = node.args
+    graph = node.graph
+    assert isinstance(x, Node)
+    with graph.inserting_before(node):
+        copies = dict[Node, Node]()
+        for made in cone:
+            copies[made] = graph.node_copy(made, lambda operand: copies.get(operand, operand))
+            copies[made].meta.pop("recompute", None)
+        again = copies.get(x, x)
+        if widens:
+            x, again = (writer.call(aten._to_copy.default, value, dtype=torch.float32) for value in (x, again))
+        highest = writer.call(aten.amax.default, x, [dim], True)
+        exponentials = writer.call(aten.exp.default, writer.call(aten.sub.Tensor, x, highest))
+        total = writer.call(aten.sum.dim_IntList, exponentials, [dim], True)
+        factor = writer.call(aten.reciprocal.default, total)
+        result = writer.call(aten.mul.Tensor, exponentials, factor)
+        anew = writer.call(aten.exp.default, writer.call(aten.sub.Tensor, again, highest))
+        anew = writer.call(aten.mul.Tensor, anew, factor)
+    for saved in (highest, factor):
+        saved.meta["recompute"] = CheckpointPolicy.MUST_SAVE
+    for gradient in gradients:
+        gradient.update_arg(1, anew)
+    node.replace_all_uses_with(result)
