@@ -9,6 +9,9 @@ Attention that a model spells out is such a softmax under autocast: a product wr
 computes in f32, and the next product reads bf16. torch's partitioner would save %y, which nothing else reads: the
 forward graph would write four bytes of each score beside the two of %p, and the backward graph read them. Now the
 partitioner saves the scores, which are in memory anyway.
+
+Rows are normalised in the dims in which the scores are computed: batch and heads may be one dim in the softmax, while
+the mask differs along one of them only. The masked scores would be written in f32 for the softmax to read.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from cuesta.targets import Target
 
 aten = torch.ops.aten
 _GRADIENT = aten._softmax_backward_data.default
+_RESHAPES = (aten.view.default, aten._unsafe_view.default)
 
 
 def recompute_softmaxes(gm: GraphModule, target: Target | None = None) -> None:
@@ -36,14 +40,17 @@ def recompute_softmaxes(gm: GraphModule, target: Target | None = None) -> None:
         for node in gm.graph.find_nodes(op="call_function", target=aten._softmax.default)
         if (node.meta["val"].device.type != "cpu" if target is None else target.gpu) and "recompute" not in node.meta
     ]
-    backward = _depends_on_tangents(gm) if softmaxes else set()
+    if not softmaxes:
+        return
+    backward = _depends_on_tangents(gm)
+    forward = _needed_forward(gm, backward)
     writer = NodeWriter(gm, "rows")
     for node in softmaxes:
         gradients = [user for user in node.users if user.target is _GRADIENT and user.args[1] is node]
         others = [user for user in node.users if user not in gradients]
         width, cone = node.meta["val"].itemsize, _cone(node)
         if cone is not None and gradients and all(_is_narrowed(user, width, backward) for user in others):
-            _rewrite(writer, node, cone, gradients)
+            _rewrite(writer, node, _copies(cone, forward), gradients)
             gm.graph.erase_node(node)
 
 
@@ -55,6 +62,29 @@ def _depends_on_tangents(gm: GraphModule) -> set[Node]:
         if is_tangent or any(operand in found for operand in node.all_input_nodes):
             found.add(node)
     return found
+
+
+def _needed_forward(gm: GraphModule, backward: set[Node]) -> set[Node]:
+    """The nodes of a joint graph that its forward results are computed from."""
+    found = {node for node in gm.graph.output_node().all_input_nodes if node not in backward}
+    for node in reversed(gm.graph.nodes):
+        if node in found:
+            found.update(node.all_input_nodes)
+    return found
+
+
+def _copies(cone: list[Node], forward: set[Node]) -> dict[Node, Node]:
+    """A copy of each node of a cone, which the backward part reads in the node's place: the partitioner would save a
+    value that the forward graph reads too, such as scores with a mask that all layers share."""
+    copies = dict[Node, Node]()
+    for node in cone:
+        readers = [user for user in node.users if user not in forward and user.op != "output"]
+        with node.graph.inserting_after(node):
+            copies[node] = node.graph.node_copy(node, lambda operand: copies.get(operand, operand))
+        copies[node].meta.pop("recompute", None)
+        for reader in readers:
+            reader.replace_input_with(node, copies[node])
+    return copies
 
 
 def _cone(softmax: Node) -> list[Node] | None:
@@ -110,29 +140,52 @@ def _is_narrowed(node: Node, width: int, backward: set[Node]) -> bool:
     return all(_is_narrowed(user, width, backward) for user in node.users)
 
 
-def _rewrite(writer: NodeWriter, node: Node, cone: list[Node], gradients: list[Node]) -> None:
-    """Computes a softmax as decompose does, and once more for its gradients, from what the cone reads: the partitioner
-    would save a value that the forward graph reads too, such as scores with a mask that all layers share."""
-    x, dim, widens = node.args
-    graph = node.graph
+def _rewrite(writer: NodeWriter, node: Node, copies: dict[Node, Node], gradients: list[Node]) -> None:
+    """Computes a softmax as decompose does, and for its gradients once more from copies of what makes its operand."""
+    whole = [gradient.args[0].meta["val"].is_contiguous() for gradient in gradients]
+    x, dim = _in_dims_of_scores(node) if all(whole) else node.args[:2]
     assert isinstance(x, Node)
-    with graph.inserting_before(node):
-        copies = dict[Node, Node]()
-        for made in cone:
-            copies[made] = graph.node_copy(made, lambda operand: copies.get(operand, operand))
-            copies[made].meta.pop("recompute", None)
+    with node.graph.inserting_before(node):
         again = copies.get(x, x)
-        if widens:
+        sizes = list(x.meta["val"].shape)
+        if node.args[2]:
             x, again = (writer.call(aten._to_copy.default, value, dtype=torch.float32) for value in (x, again))
         highest = writer.call(aten.amax.default, x, [dim], True)
         exponentials = writer.call(aten.exp.default, writer.call(aten.sub.Tensor, x, highest))
         total = writer.call(aten.sum.dim_IntList, exponentials, [dim], True)
         factor = writer.call(aten.reciprocal.default, total)
         result = writer.call(aten.mul.Tensor, exponentials, factor)
+        result = writer.call(aten.view.default, result, list(node.meta["val"].shape))
         anew = writer.call(aten.exp.default, writer.call(aten.sub.Tensor, again, highest))
         anew = writer.call(aten.mul.Tensor, anew, factor)
     for saved in (highest, factor):
         saved.meta["recompute"] = CheckpointPolicy.MUST_SAVE
     for gradient in gradients:
-        gradient.update_arg(1, anew)
+        _rewrite_gradient(writer, gradient, anew, dim, sizes)
     node.replace_all_uses_with(result)
+
+
+def _in_dims_of_scores(softmax: Node) -> tuple[Node, int]:
+    """A softmax's operand and dim, in the dims in which elementwise ops compute the operand, if views that follow them
+    leave the last dim as it is and the softmax runs along it."""
+    x, dim, _ = softmax.args
+    assert isinstance(x, Node) and isinstance(dim, int)
+    rank, source = x.meta["val"].dim(), x
+    while source.target in _RESHAPES and dim % rank == rank - 1:
+        operand = source.args[0]
+        assert isinstance(operand, Node)
+        if operand.meta["val"].shape[-1:] != x.meta["val"].shape[-1:]:
+            break
+        source = operand
+    return (source, -1) if source is not x and _is_pointwise(source) else (x, dim)
+
+
+def _rewrite_gradient(writer: NodeWriter, gradient: Node, anew: Node, dim: object, sizes: list[int]) -> None:
+    """Lets a softmax's gradient read the result `anew`, in the dims `sizes`."""
+    upstream, *_, dtype = gradient.args
+    with gradient.graph.inserting_before(gradient):
+        upstream = writer.call(aten.view.default, upstream, sizes)
+        found = writer.call(_GRADIENT, upstream, anew, dim, dtype)
+        found = writer.call(aten.view.default, found, list(gradient.meta["val"].shape))
+    gradient.replace_all_uses_with(found)
+    gradient.graph.erase_node(gradient)

@@ -11,7 +11,7 @@ from torch.utils.checkpoint import checkpoint
 
 import cuesta
 
-HEADS, ROWS, DIM = 3, 64, 8
+HEADS, ROWS, DIM = 4, 64, 8
 SCORES = HEADS * ROWS * ROWS
 #: Bytes of what else a step of `step` saves: factors, and a row's numbers.
 REST = 12 * HEADS * ROWS * DIM + 16 * HEADS * ROWS
@@ -42,6 +42,13 @@ def bounded(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
     """The mask's least number is the least score, as in XGLM."""
     scores = torch.maximum(q.bfloat16() @ k.bfloat16().transpose(-1, -2) + mask, torch.tensor(-1e4))
     return (torch.softmax(scores, -1).bfloat16() @ v.bfloat16()).float()
+
+
+def merged(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+    """Masks that differ along one of two dims, which are one in the softmax."""
+    masks = torch.stack([mask, 0.5 * mask])
+    scores = (q.bfloat16() @ k.bfloat16().transpose(-1, -2)).view(2, HEADS // 2, ROWS, ROWS) + masks
+    return (torch.softmax(scores.view(HEADS, ROWS, ROWS), -1).bfloat16() @ v.bfloat16()).float()
 
 
 def checkpointed(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
@@ -80,7 +87,7 @@ def kept_bytes() -> int:
     return forward.kept_bytes
 
 
-@pytest.mark.parametrize("function", [attention, layers, bounded])
+@pytest.mark.parametrize("function", [attention, layers, bounded, merged])
 def test_gradients(function: Attention, monkeypatch: pytest.MonkeyPatch) -> None:
     values = inputs()
     actual = gradients(compiled(function), values)
@@ -96,6 +103,12 @@ def test_scores_are_saved_narrow() -> None:
     """Two bytes of each score, and two of each probability, which the next product reads."""
     gradients(compiled(attention), inputs())
     assert kept_bytes() <= 4 * SCORES + REST
+
+
+def test_masks_are_added_by_the_softmaxs_kernel() -> None:
+    gradients(compiled(merged), inputs())
+    for graph in cuesta.report().graphs[-2:]:
+        assert any({"add", "sub", "exp"} <= set(kernel["ops"]) for kernel in graph.kernels)
 
 
 def test_scores_are_saved_narrow_with_dropout() -> None:
