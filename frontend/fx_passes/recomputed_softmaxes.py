@@ -142,13 +142,15 @@ def _is_narrowed(node: Node, width: int, backward: set[Node]) -> bool:
 
 def _rewrite(writer: NodeWriter, node: Node, copies: dict[Node, Node], gradients: list[Node]) -> None:
     """Computes a softmax as decompose does, and for its gradients once more from copies of what makes its operand."""
-    whole = [gradient.args[0].meta["val"].is_contiguous() for gradient in gradients]
-    x, dim = _in_dims_of_scores(node) if all(whole) else node.args[:2]
+    whole = all(gradient.all_input_nodes[0].meta["val"].is_contiguous() for gradient in gradients)
+    x, dim, widens = node.args
+    if whole:
+        x, dim = _in_dims_of_scores(node)
     assert isinstance(x, Node)
     with node.graph.inserting_before(node):
         again = copies.get(x, x)
         sizes = list(x.meta["val"].shape)
-        if node.args[2]:
+        if widens:
             x, again = (writer.call(aten._to_copy.default, value, dtype=torch.float32) for value in (x, again))
         highest = writer.call(aten.amax.default, x, [dim], True)
         exponentials = writer.call(aten.exp.default, writer.call(aten.sub.Tensor, x, highest))

@@ -1,4 +1,4 @@
-"""Replaces sums of rows that are zero but for one known element by that element.
+"""Replaces sums of long rows that are zero but for one known element by that element.
 
     %hit = cuesta.eq(0 1 2 …, %t[N, 1])
     %row = cuesta.where(%hit, %v[N, 1], 0)         %row = …
@@ -26,11 +26,14 @@ from cuesta.passes.infra.registry import Pass, register_pass
 
 _B = GraphBuilder()
 _SUM, _EQ, _AND = reduction.OPS["sum"], pointwise.OPS["eq"], pointwise.OPS["logical_and"]
+#: A row of at most this many elements stays summed: the program that writes what is made of the row sums it before,
+#: and reads nothing twice (30522 classes on an H100: 0.87 of the memory's bandwidth).
+_SUMMED = 1 << 16
 
 
 @register_pass("sum-one-hot")
 class SumOneHot(Pass):
-    """Replaces sums along rows of one element and zeros by the element."""
+    """Replaces sums along long rows of one element and zeros by the element."""
 
     def run(self, module: ir.Module) -> None:
         rewrite_ops(module, {_SUM.OPERATION_NAME: _element})
@@ -49,21 +52,24 @@ def _element(op: ir.Operation) -> Sequence[ir.Value] | None:
     where, sizes, dims = maker(op.operands[0], Where), shape_of(op.operands[0]), _SUM.dims.of(op)
     if where is None or len(dims) != 1:
         return None
+    size = sizes[dims[0]]
+    if not isinstance(size, int) or size <= _SUMMED:
+        return None
     hit, value, other = where.operands
     # Operands broadcast: their dims are counted from the last.
     dim = dims[0] - len(sizes)
-    mask, zero = _mask(hit, sizes[dim], dim), maker(other, Constant)
+    mask, zero = _mask(hit, size, dim), maker(other, Constant)
     if mask is None or zero is None or Constant.value.of(zero) != 0 or not _is_constant_along(value, dim):
         return None
     chosen = _B.with_number("ge", mask.position, 0)
-    for condition in (_B.with_number("lt", mask.position, sizes[dim]), *mask.conditions):
+    for condition in (_B.with_number("lt", mask.position, size), *mask.conditions):
         chosen = _B.pointwise("logical_and", chosen, condition)
     element = _B.where(chosen, value, other)
-    rows = [1 if d == dims[0] else size for d, size in enumerate(sizes)]
+    rows = [1 if d == dims[0] else n for d, n in enumerate(sizes)]
     return [_B.reshape(element, shape_of(op.results[0]))] if list(shape_of(element)) == rows else None
 
 
-def _mask(value: ir.Value, size: object, dim: int) -> _Mask | None:
+def _mask(value: ir.Value, size: int, dim: int) -> _Mask | None:
     """`value` as a mask of one position along `dim`, counted from the last; None if it is another mask."""
     both = maker(value, _AND)
     if both is not None:
@@ -81,7 +87,7 @@ def _mask(value: ir.Value, size: object, dim: int) -> _Mask | None:
     return None
 
 
-def _counts(value: ir.Value, size: object, dim: int) -> bool:
+def _counts(value: ir.Value, size: int, dim: int) -> bool:
     """Whether a value is 0, 1, 2, … along `dim` and the same along the other dims."""
     ramp, sizes = maker(unreshaped(value), Iota), shape_of(value)
     if ramp is None or (Iota.start.of(ramp), Iota.step.of(ramp)) != (0, 1) or len(sizes) < -dim:
