@@ -19,13 +19,13 @@ from cuesta.frontend.fx_passes.fx_pipeline import FxPass, FxStage, TrainingStep
 from cuesta.frontend.fx_passes.logsumexp_types import type_logsumexps
 from cuesta.frontend.fx_passes.old_values import keep_old_values
 from cuesta.frontend.fx_passes.ragged_products import pad_ragged_products
-from cuesta.frontend.fx_passes.recomputed_softmaxes import recompute_softmaxes
 from cuesta.frontend.fx_passes.recomputed_values import read_undetached, save_compared, save_narrow
-from cuesta.frontend.fx_passes.row_normalisers import save_normalisers
 from cuesta.frontend.fx_passes.saved_concatenations import save_once
 from cuesta.frontend.fx_passes.saved_layouts import save_channels_last
 from cuesta.frontend.fx_passes.saved_positions import save_offsets
 from cuesta.frontend.fx_passes.saved_views import save_views_once
+from cuesta.frontend.fx_passes.softmaxes.recomputed_softmaxes import recompute_softmaxes
+from cuesta.frontend.fx_passes.softmaxes.row_normalisers import save_normalisers
 from cuesta.frontend.fx_passes.spelled_out_flex_attention import spell_out_flex_attention
 from cuesta.frontend.fx_passes.summed_positions.gathered_gradients import gather_gradients
 from cuesta.frontend.fx_passes.summed_positions.overlapping_windows import add_windows

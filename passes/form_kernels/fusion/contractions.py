@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from cuesta.passes.form_kernels.fusion.limits import FusionLimits
 from cuesta.passes.form_kernels.fusion.nodes import Node
-from cuesta.passes.form_kernels.fusion.space import Space
+from cuesta.passes.form_kernels.fusion.space import Space, class_sizes
 from cuesta.sizes import estimate
 from cuesta.sizes.powers import power_at_least
 
@@ -27,7 +27,17 @@ def multiplies_for(reader: Node | None, node: Node) -> bool:
     return all(len(read.dims) < len(node.sizes) for read in node.reads)
 
 
-def reads_whole(most: int, kernel: Tiled, before: Sequence[Tiled]) -> bool:
+def walk_refusal(limits: FusionLimits, kernel: Tiled, before: Sequence[Tiled]) -> str | None:
+    """The reason why tiles of a kernel would walk too much, though those of the kernels `before`, which become this
+    one, do not; None if there is none."""
+    if limits.in_sequence and _reads_whole(limits.serial_bytes, kernel, before):
+        return "each tile would read the whole of a large tensor"
+    if not limits.in_sequence and _walks_rows(limits.row_elements, kernel, before):
+        return "each program would walk whole rows, for a value of each row"
+    return None
+
+
+def _reads_whole(most: int, kernel: Tiled, before: Sequence[Tiled]) -> bool:
     """Whether each tile of a kernel would read the whole of its largest tensor, of more than `most` bytes, though tiles
     cut it in one of the kernels `before` that become this one."""
     nodes, space, parallel = kernel
@@ -39,6 +49,17 @@ def reads_whole(most: int, kernel: Tiled, before: Sequence[Tiled]) -> bool:
         return False
     own = next((each for each in before if node in each[0]), None)
     return own is not None and any(own[1].classes[node.index][d] in own[2] for d in read.dims)
+
+
+def _walks_rows(most: int, kernel: Tiled, before: Sequence[Tiled]) -> bool:
+    """Whether elementwise work on rows of more than `most` elements would lose the loop along them, which a kernel of
+    `before` has. What else reads the rows could then not join: the values of a whole row would be between the ops."""
+    nodes, space, parallel = kernel
+    if not all(all(node.parallel) for node in nodes):
+        return False
+    sizes = class_sizes(space, nodes)
+    lost = {space.find(root) for _, _, own in before for root in own} - parallel
+    return any(sizes[root] > most for root in lost)
 
 
 def is_one_sum(nodes: Sequence[Node], parallel: set[tuple[int, int]]) -> bool:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from cuesta._mlir import ir
 from cuesta.dialects.types import byte_count, byte_size, shape_of, spelling_of
 from cuesta.passes.analysis.memory_order import MemoryOrder
-from cuesta.passes.form_kernels.fusion.contractions import holds_stages, is_one_sum, multiplies_for, reads_whole
+from cuesta.passes.form_kernels.fusion.contractions import holds_stages, is_one_sum, multiplies_for, walk_refusal
 from cuesta.passes.form_kernels.fusion.limits import CPU, FusionLimits
 from cuesta.passes.form_kernels.fusion.nodes import Item, Node, counted
 from cuesta.passes.form_kernels.fusion.paths import Paths
@@ -291,10 +291,9 @@ class Grouping:
             small = all(n.elements <= self.machine.tail_elements for n in nodes)
             return None if serial and small else _NO_COMMON
         before = [(g.nodes, g.space, g.parallel) for g in (a, b)]
-        if self.machine.in_sequence and reads_whole(self.machine.serial_bytes, (nodes, space, parallel), before):
-            return "each tile would read the whole of a large tensor"
-        if not self.machine.in_sequence and self._walks_rows(a, b, nodes, space, parallel):
-            return "each program would walk whole rows, for a value of each row"
+        reason = walk_refusal(self.machine, (nodes, space, parallel), before)
+        if reason is not None:
+            return reason
         tiles = self._tiles(nodes, space, parallel)
         if tiles < min(self.machine.min_tiles, self._tiles_wanted(a, b)):
             return f"one kernel would have only {tiles} tiles to run in parallel"
@@ -306,15 +305,6 @@ class Grouping:
         if self._columns(nodes, space, parallel) and not any(self._columns(*kernel) for kernel in before):
             return "the tiles of one kernel would be walked column by column"
         return None
-
-    def _walks_rows(self, a: Group, b: Group, nodes: list[Node], space: Space, parallel: set[tuple[int, int]]) -> bool:
-        """Whether elementwise work on rows that are longer than a block would lose the loop along them. What else reads
-        the rows could then not join: the values of a whole row would be between the ops."""
-        if not all(all(n.parallel) for n in nodes):
-            return False
-        sizes = class_sizes(space, nodes)
-        lost = {space.find(root) for group in (a, b) for root in group.parallel} - parallel
-        return any(sizes[root] > self.machine.row_elements for root in lost)
 
     def _tiles_wanted(self, a: Group, b: Group) -> int:
         """The tiles that the merged kernel must keep: the smaller tile count of the groups that are not little work."""
