@@ -123,4 +123,5 @@ def _shifted(write: NodeWriter, values: Node, sizes: Sequence[int], windows: Win
         parts.append(write.call(aten.constant_pad_nd.default, part, padding))
     total = functools.reduce(functools.partial(write.call, aten.add.Tensor), parts)
     assert math.prod(total.meta["val"].shape) == places
-    return write.call(aten.reshape.default, total, [places])
+    # No view: the op behind it, as_strided, may count from where the sum's memory begins.
+    return write.call(aten._unsafe_view.default, total, [places])
