@@ -12,13 +12,14 @@ import torch
 from cuesta.tools import cuesta_bench
 from cuesta.tools.bench import command
 from cuesta.tools.bench.cases import GPU_CASES, SUITE_CASES
-from cuesta.tools.bench.cases.case import BF16, F32, Case, model
+from cuesta.tools.bench.cases.case import BF16, F32, Case, Model, model
 from cuesta.tools.bench.contenders import Contender
 from cuesta.tools.bench.measuring.on_gpu import measure_case
 from cuesta.tools.bench.reporting import suite_tables as tables
 from cuesta.tools.bench.workers.processes import _Clock
 from cuesta.tools.bench.workers.worker import HAS_TURN, WAITS
 from cuesta.tools.models import DASHBOARD
+from cuesta.tools.models.case import Built
 
 
 def run_on_cpu(cases: list[Case], *argv: str) -> int:
@@ -118,6 +119,22 @@ def test_a_small_network_trains_with_autocast_and_is_judged() -> None:
         case, [Contender.parse(n) for n in names], torch.device("cpu"), 1, lambda _: None, lambda _: None
     )["contenders"]
     assert all(found[name]["accuracy"]["right"] for name in names)
+
+
+def test_all_parameters_are_on_the_device() -> None:
+    """Some modules make a parameter by torch.Tensor(…), which is on the CPU whatever the default device."""
+
+    class Masked(torch.nn.Linear):
+        def __init__(self) -> None:
+            super().__init__(2, 3)
+            self.mask = torch.nn.Parameter(torch.Tensor(3))
+
+    def build() -> Built:
+        return Built(Masked(), {"input": torch.randn(4, 2)}, torch.zeros(4), torch.nn.functional.mse_loss)
+
+    subject = model("masked", build, "eval").make(torch.device("meta"))
+    assert isinstance(subject, Model)
+    assert {parameter.device.type for parameter in subject.built.module.parameters()} == {"meta"}
 
 
 def test_a_worker_that_waits_for_its_turn_uses_no_time() -> None:

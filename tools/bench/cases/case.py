@@ -187,7 +187,8 @@ def model(
         built = build()
         layout: dict[str, Any] = {"memory_format": torch.channels_last} if nhwc else {}
         inputs = {k: v.to(dtype, **layout) if v.is_floating_point() else v for k, v in built.inputs.items()}
-        module = built.module.to(dtype=dtype, **layout)
+        # Some modules make a parameter by torch.Tensor(…), which is on the CPU whatever the default device.
+        module = built.module.to(torch.get_default_device(), dtype, **layout)
         return Model(Built(module, inputs, built.targets, built.loss), kind, autocast, whole)
 
     return Case(name, make, random)
