@@ -33,13 +33,15 @@ def col2im(
         for n, k, d, p, s in zip(sizes, kernel, dilation, padding, stride, strict=True)
     ]
     kept = [*batch, rows // (height * width)]
-    apart = b.reshape(b.convert(x, opmath(spelling_of(x))), [*kept, height * width, *counts])
+    apart = b.reshape(x, [*kept, height * width, *counts])
     image = [*kept, *sizes]
     parts = []
     for i, place in enumerate(itertools.product(range(height), range(width))):
         starts = [p - k * d for p, k, d in zip(padding, place, dilation, strict=True)]
         part = b.reshape(b.slice(apart, len(kept), i, 1), [*kept, *counts])
         part = window(b, part, list(sizes), [(start, 1, s) for start, s in zip(starts, stride, strict=True)])
+        # Widened only now: a window reads what is in memory.
+        part = b.convert(part, opmath(spelling_of(x)))
         for dim, (start, step) in enumerate(zip(starts, stride, strict=True)):
             if step > 1:
                 offset = b.with_number("add", b.along(image, len(kept) + dim), start)

@@ -26,6 +26,7 @@ from torch.fx import GraphModule, Node
 from cuesta.frontend.devices import target_of_device
 from cuesta.frontend.fx_nodes import memory_root, packet_of
 from cuesta.frontend.fx_passes.node_writer import NodeWriter
+from cuesta.frontend.python_steps import is_view
 from cuesta.targets import Target
 
 aten = torch.ops.aten
@@ -179,6 +180,7 @@ class _Padding:
             if n:
                 made = self._write.call(aten.slice.Tensor, made, 1, 0, sizes[2])
         node.replace_all_uses_with(made)
+        _view_anyhow(made)
 
     def _padded(self, factor: Node, widths: tuple[int, int]) -> Node:
         """A factor with as many zeros more along each of its dims; a view of what it is a view of, padded."""
@@ -199,3 +201,12 @@ class _Padding:
             return value
         amounts = [amount for width in reversed(widths) for amount in (0, width)]
         return self._write.call(aten.constant_pad_nd.default, value, amounts)
+
+
+def _view_anyhow(node: Node) -> None:
+    """Lets views of a value, whose rows have padding behind them now, copy it where no strides express them."""
+    for user in node.users:
+        if packet_of(user) in (aten.view, aten._unsafe_view):
+            user.target = aten.reshape.default
+        if is_view(user):
+            _view_anyhow(user)

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.testing import assert_close
 
+import cuesta
 from cuesta.tools.models import Built, find_model
 
 pytestmark = pytest.mark.usefixtures("cuesta_only")
@@ -228,3 +229,18 @@ def test_a_report_begins_anew_after_a_reset() -> None:
         torch._dynamo.reset()
         torch.compile(softmax, backend="cuesta")(torch.randn(4, 8), torch.randn(8))
     assert len(graphs()) == 1
+
+
+def test_a_sum_of_windows_reads_what_is_in_memory() -> None:
+    """Each pixel gathers from its windows in one kernel, which widens what it has read."""
+    torch._dynamo.reset()
+    x = torch.randn(2, 4 * 9, 64).bfloat16()
+
+    def fold(x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.fold(x, (64, 1), (9, 1), padding=(4, 0))
+
+    compiled = torch.compile(fold, backend="cuesta", options={"target": "tt"})
+    torch.testing.assert_close(compiled(x).double(), fold(x.double()), atol=0.1, rtol=0.01)
+    (graph,) = cuesta.report().as_dict()["graphs"]
+    assert [kernel["name"] for kernel in graph["kernels"]] == ["col2im"]
+    assert graph["arena_bytes"] == 0

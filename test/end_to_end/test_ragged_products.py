@@ -8,8 +8,10 @@ import torch.nn.functional as F
 
 import cuesta
 from cuesta.dialects.product import Tile
+from cuesta.export.compile_for import trace
 from cuesta.passes.libraries.products import routes
 from cuesta.passes.libraries.products.tiles import Plan
+from cuesta.targets import parse_target
 
 Tensor = torch.Tensor
 
@@ -82,3 +84,20 @@ def test_programs_that_take_blocks_in_turns(monkeypatch: pytest.MonkeyPatch, bia
     assert [kernel["grid"] for kernel in graph.kernels] == [[7, 1, 1]]
     exact = x.double() @ weight.double().t() + (b.double() if bias else 0)
     assert (made - exact).norm() <= 1.01 * (head(x) - exact).norm()
+
+
+def test_a_padded_result_is_viewed_in_another_shape() -> None:
+    """No strides show rows with padding behind them as rows of another length: graphs that run op by op copy them."""
+
+    class Kernels(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.kernels = torch.nn.Linear(384, 54)
+
+        def forward(self, x: Tensor) -> Tensor:
+            with torch.autocast("cpu", torch.bfloat16):
+                return self.kernels(x).view(-1, 9).softmax(1)[:, 0].sum()
+
+    graphs = trace(Kernels(), torch.empty(4, 512, 384), parse_target("cuda:90"), training=True)
+    assert [graph.kind for graph in graphs] == ["forward", "backward"]
+    assert "constant_pad_nd" in str(graphs[0].module.graph)
