@@ -24,11 +24,12 @@ class FakeCuda:
         self.generator_recorded = False
         self.fails: dict[str, str] = {}
         self.workspaces: set[tuple[Any, ...]] = set()  # each with the pools that it may be in
-        self.held = True  # whether the allocator holds memory that nobody uses
+        self.held = 3  # the allocator's memory that nobody uses
+        self.free = 4  # the device's
 
     def give_back(self) -> None:
         assert not self.generator_recorded, "too late"
-        self.held = False
+        self.held, self.free = 0, self.held + self.free
 
     def raise_if_asked(self, step: str) -> None:
         if step in self.fails:
@@ -92,6 +93,9 @@ def cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCuda]:
     stand_ins = {"CUDAGraph": fake.graph, "graph_pool_handle": fake.new_pool, "Stream": Stream}
     stand_ins |= {
         "empty_cache": fake.give_back,
+        "memory_reserved": lambda _: fake.held + 5,
+        "memory_allocated": lambda _: 5,
+        "mem_get_info": lambda _: (fake.free, 80),
         "stream": nothing,
         "device": nothing,
         "synchronize": nothing,
@@ -139,8 +143,11 @@ def test_a_recording_keeps_no_workspace_of_cublas(cuda: FakeCuda) -> None:
 
 def test_a_recording_finds_the_memory_that_the_allocator_held(cuda: FakeCuda) -> None:
     recorder = CudaRecorder(torch.device("cuda", 0))
-    recorder.record(lambda: [] if cuda.held else RESULT, recorder.open_pool())
-    assert not cuda.held
+    recorder.record(lambda: RESULT, recorder.open_pool())
+    assert (cuda.held, cuda.free) == (3, 4), "there is enough"
+    cuda.free = 2
+    recorder.record(lambda: RESULT, recorder.open_pool())
+    assert (cuda.held, cuda.free) == (0, 5)
 
 
 def test_a_pool_with_lent_results_that_are_held_is_not_used(cuda: FakeCuda) -> None:

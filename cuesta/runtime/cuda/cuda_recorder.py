@@ -54,9 +54,7 @@ class CudaRecorder:
                 self._stream = torch.cuda.Stream(self._device)
             others = list(pool.graphs)  # held until the end, because the pool must never be without a graph meanwhile
             torch.cuda.synchronize()
-            # During a recording torch's allocator gives no free memory back, and so finds none where the call before,
-            # which ran without a recording, left all of the device's memory to the allocator.
-            torch.cuda.empty_cache()
+            self._make_room()
             self._stream.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(self._stream), _no_garbage_collection():
                 graph = torch.cuda.CUDAGraph()
@@ -71,6 +69,17 @@ class CudaRecorder:
             if pool not in self._pools:
                 self._pools.append(pool)
         return graph.replay, results
+
+    def _make_room(self) -> None:
+        """Gives memory that torch's allocator holds for nobody back, if it is more than what is left on the device.
+
+        The call before, which ran without a recording, left as much to the allocator as a recording may need, and
+        during a recording the allocator gives nothing back.
+        """
+        held = torch.cuda.memory_reserved(self._device) - torch.cuda.memory_allocated(self._device)
+        free, _ = torch.cuda.mem_get_info(self._device)
+        if held > free:
+            torch.cuda.empty_cache()
 
     def _capture(self, graph: Any, run: Callable[[], list[Tensor]], pool: Pool) -> list[Tensor]:
         free_workspaces()  # the recording allocates its own in the pool; that of the call before is idle
