@@ -224,23 +224,11 @@ class RecordedProgram:
         self._tell(f"not recorded: {reason}")
 
     def _record(self, tensors: list[Tensor]) -> Recording:
-        fixed, copied = [], {}
-        for i in range(len(tensors)):
-            if i in self._static:
-                continue
-            if tensors[i].data_ptr() in self._recorder.returned and i not in self._wandering:
-                fixed.append(i)
-            elif tensors[i].numel():
-                copied[i] = aligned_copy(tensors[i])
+        fixed, copied = self._sorted(tensors)
         pool, taken = self._to_take(tensors, fixed)
         arguments = [copied.get(i, tensors[i]) for i in range(len(tensors))]
-        for i, block in taken.items():
-            # `arguments` alone holds the memory: when the program has read it, it is free.
-            known = self._recorder.blocks.pop(block.key)
-            tensors[i] = known[1].lend(block)
-            self._recorder.blocks[block.key] = known
-        for earlier in self._recorder.recordings:
-            earlier.count_taken()
+        # From here on `arguments` alone holds the memory of those taken: when the program has read it, it is free.
+        self._take_over(taken, tensors)
         replay, results = self._recorder.record(lambda: self._overwrites(arguments), pool)
         described = self._metadata["results"]
         owners = {id(r): r for d, r in zip(described, results, strict=True) if d["kind"] != "argument"}
@@ -267,9 +255,30 @@ class RecordedProgram:
         enter(recording, self._recorder)
         return recording
 
+    def _sorted(self, tensors: list[Tensor]) -> tuple[list[int], dict[int, Tensor]]:
+        """Of the arguments that are not static: those that a recording reads in place, and copies of the others."""
+        fixed, copied = [], {}
+        for i in range(len(tensors)):  # no name holds a tensor, so that one that is taken over is freed in time
+            if i in self._static:
+                continue
+            if tensors[i].data_ptr() in self._recorder.returned and i not in self._wandering:
+                fixed.append(i)
+            elif tensors[i].numel():
+                copied[i] = aligned_copy(tensors[i])
+        return fixed, copied
+
+    def _take_over(self, taken: dict[int, Block], tensors: list[Tensor]) -> None:
+        """Lends blocks, and puts the tensors that take their place into the call's list."""
+        for i, block in taken.items():
+            known = self._recorder.blocks.pop(block.key)
+            tensors[i] = known[1].lend(block)
+            self._recorder.blocks[block.key] = known
+        for earlier in self._recorder.recordings:
+            earlier.count_taken()
+
     def _to_take(self, tensors: list[Tensor], fixed: Sequence[int]) -> tuple[Pool, dict[int, Block]]:
-        """The pool of a new recording, and the arguments that it takes over: those of one open pool that the program
-        frees, and that nobody else holds. They are lent."""
+        """The pool of a new recording, and the arguments that it may take over: those of one open pool that the program
+        frees, and that nobody else holds."""
         keys = {i: storage_key(tensors[i]) for i in fixed if i in self._released}
         found = {i: self._recorder.blocks[key] for i, key in keys.items() if key in self._recorder.blocks}
         known = {i: block for i, (block, _) in found.items()}
