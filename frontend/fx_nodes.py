@@ -18,6 +18,7 @@ from cuesta.frontend.refused_arguments import is_checked, refuses
 from cuesta.frontend.refused_types import refused_type
 from cuesta.frontend.rules import sizes_of
 from cuesta.runtime.dtypes import COMPUTABLE, SPELLING
+from cuesta.targets import Target
 from cuesta.torch_private.ops import OpOverload, schema_of
 from cuesta.torch_private.tensors import memory_of
 
@@ -197,3 +198,8 @@ def storage_of(node: Node) -> int | None:
     """A number for the storage of a node's tensor, which its views share; None for values that are no strided
     tensors."""
     return memory_of(node.meta.get("val"))
+
+
+def is_for_gpu(node: Node, target: Target | None) -> bool:
+    """Whether a node's value is computed on a GPU: by the target, or without one by the value's own device."""
+    return bool(node.meta["val"].device.type != "cpu") if target is None else target.gpu

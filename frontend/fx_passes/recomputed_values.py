@@ -29,7 +29,7 @@ import torch
 from torch.fx import Node
 from torch.utils.checkpoint import CheckpointPolicy
 
-from cuesta.frontend.fx_nodes import keep_results, memory_root, packet_of
+from cuesta.frontend.fx_nodes import is_for_gpu, keep_results, memory_root, packet_of
 from cuesta.frontend.fx_passes.fx_pipeline import TrainingStep, argument_for
 from cuesta.targets import Target
 from cuesta.torch_private.partitioners import default_ops, with_ops
@@ -68,8 +68,7 @@ def read_undetached(graph: torch.fx.Graph, target: Target | None = None) -> None
     for node in graph.find_nodes(op="call_function", target=aten.detach.default):
         value = node.args[0]
         assert isinstance(value, Node)
-        on_gpu = node.meta["val"].device.type != "cpu" if target is None else target.gpu
-        if on_gpu or packet_of(memory_root(value)) not in _DEAR:
+        if is_for_gpu(node, target) or packet_of(memory_root(value)) not in _DEAR:
             node.replace_all_uses_with(value, delete_user_cb=lambda user: user.op != "output")
             if not node.users:
                 graph.erase_node(node)

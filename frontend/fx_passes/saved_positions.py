@@ -17,7 +17,7 @@ import operator
 import torch
 from torch.fx import GraphModule, Node
 
-from cuesta.frontend.fx_nodes import memory_root
+from cuesta.frontend.fx_nodes import is_for_gpu, memory_root
 from cuesta.frontend.fx_passes.fx_pipeline import TrainingStep, argument_for
 from cuesta.frontend.fx_passes.node_writer import NodeWriter
 from cuesta.targets import Target
@@ -37,7 +37,7 @@ def save_offsets(step: TrainingStep, target: Target | None = None) -> None:
         if not isinstance(value, Node) or value in returned or value.name not in arguments:
             continue
         argument, pool = arguments[value.name], _pooling(value)
-        if pool is None or not _is_for(target, value) or not _has_short_offsets(pool, value):
+        if pool is None or not is_for_gpu(value, target) or not _has_short_offsets(pool, value):
             continue
         if not all(user.target is _BACKWARD and user.args[-1] is argument for user in argument.users):
             continue
@@ -50,11 +50,6 @@ def save_offsets(step: TrainingStep, target: Target | None = None) -> None:
     if is_changed:
         step.forward.graph.output_node().args = (tuple(results),)
         step.recompile()
-
-
-def _is_for(target: Target | None, value: Node) -> bool:
-    """Whether a value is computed on a GPU."""
-    return bool(value.meta["val"].device.type != "cpu") if target is None else target.gpu
 
 
 def _pooling(value: Node) -> Node | None:

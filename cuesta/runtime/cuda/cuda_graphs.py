@@ -131,8 +131,9 @@ class RecordedProgram:
         return not all(known and known[0].is_alone_in(tensors, i) for i, known in zip(lent, found, strict=True))
 
     def _may_take(self, recording: Recording, tensors: list[Tensor]) -> bool:
-        """Whether a replay may write the lent arguments. Where somebody holds them, or its own results are held when
-        these arguments are written anew, as gradients that are added up, later recordings take none."""
+        """Whether a replay may write the arguments that the recording took over. Later recordings of the program take
+        over none if somebody holds such an argument, or if the program's results, such as gradients that are added up,
+        are often held when the forward recording writes these arguments anew."""
         may_take = recording.may_take(tensors)
         self._in_the_way += bool(recording.taken) and recording.was_in_the_way()
         if not may_take or self._in_the_way > MOST_IN_THE_WAY:

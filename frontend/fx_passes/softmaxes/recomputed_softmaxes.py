@@ -22,7 +22,7 @@ import torch
 from torch.fx import GraphModule, Node
 from torch.utils.checkpoint import CheckpointPolicy
 
-from cuesta.frontend.fx_nodes import lies_in_operands_memory, packet_of
+from cuesta.frontend.fx_nodes import is_for_gpu, lies_in_operands_memory, packet_of
 from cuesta.frontend.fx_passes.node_writer import NodeWriter
 from cuesta.targets import Target
 
@@ -38,7 +38,7 @@ def recompute_softmaxes(gm: GraphModule, target: Target | None = None) -> None:
     softmaxes = [
         node
         for node in gm.graph.find_nodes(op="call_function", target=aten._softmax.default)
-        if (node.meta["val"].device.type != "cpu" if target is None else target.gpu) and "recompute" not in node.meta
+        if is_for_gpu(node, target) and "recompute" not in node.meta
     ]
     if not softmaxes:
         return
