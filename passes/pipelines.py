@@ -27,6 +27,9 @@ class Stage:
 #: Splits reductions that are long or leave too few tiles for the threads. With symbolic sizes they stay whole.
 _SPLIT = "split-reductions{longest=2048 programs=16 returned=true symbolic=false}"
 
+#: Repeats a conversion for readers that read the result over and over.
+_REPEAT = "repeat-conversions{small=0 broadcast=16}"
+
 _GRAPH = (
     # 1. Views first, so that no later pattern has to look through copies and views of views.
     "fold-views",
@@ -77,6 +80,8 @@ _GRAPH = (
     "sink-concatenations",
     # 10. Cut rows into parts where one kernel can then reduce along and across them. No later pass moves the reshapes.
     "cut-rows",
+    # 11. Rows that several weights multiply are widened by each product. Last, as cse would merge conversions again.
+    _REPEAT,
 )
 
 _LINALG = ("cuesta-to-linalg",)
@@ -121,6 +126,8 @@ _BUFFERS = (
 _LOOPS = (
     # 1. The copies that bufferisation left become loops too.
     "expand-copies",
+    # What follows the sums of a row waits for 16 rows, while it is an op of its own.
+    "batch-rows",
     # 2. Matrix products are lowered before generic loops are made: their sums stay in registers.
     "multiply-rows",
     "multiply-panels",
@@ -215,13 +222,11 @@ _GPU_STEPS = {
     "sink-concatenations": (),
     # What joins the parts is split, too.
     "cut-rows": (f"cut-rows{{parts={_PARTS}}}", "split-reductions"),
+    # A second conversion costs nothing beside the memory that it saves, whoever reads it.
+    _REPEAT: ("repeat-conversions",),
 }
 
-_GPU_GRAPH = (
-    *(step for name in _GRAPH for step in _GPU_STEPS.get(name, (name,))),
-    # Last, as cse would merge the conversions again.
-    "repeat-conversions",
-)
+_GPU_GRAPH = tuple(step for name in _GRAPH for step in _GPU_STEPS.get(name, (name,)))
 
 _GPU_LINALG = ("cuesta-to-linalg{checks=false}",)
 

@@ -1,4 +1,5 @@
 // RUN: cuesta-opt --pass-pipeline='builtin.module(repeat-conversions{small=64})' %s | filecheck %s
+// RUN: cuesta-opt --pass-pipeline='builtin.module(repeat-conversions{small=0 broadcast=16})' %s | filecheck %s --check-prefix=CPU
 
 // CHECK-LABEL: func.func @readers
 // CHECK-SAME: (%[[X:.*]]: tensor<8x8xbf16>)
@@ -40,4 +41,24 @@ func.func @one_memory(%x: tensor<8x8xbf16>) -> (tensor<64xf32>, tensor<8x8xf32>)
   %1 = "cuesta.reshape"(%0) : (tensor<8x8xf32>) -> tensor<64xf32>
   %2 = "cuesta.permute"(%0) {dims = [1, 0]} : (tensor<8x8xf32>) -> tensor<8x8xf32>
   return %1, %2 : tensor<64xf32>, tensor<8x8xf32>
+}
+
+// On a CPU, products of one row by two weights convert it each; a reader of as many elements does not.
+// CPU-LABEL: func.func @readers
+// CPU-NEXT: %[[A:.*]] = "cuesta.convert"
+// CPU-NEXT: "cuesta.mul"(%[[A]], %[[A]])
+// CPU-NEXT: "cuesta.sum"(%[[A]])
+// CPU-LABEL: func.func @products
+// CPU-SAME: (%[[X:.*]]: tensor<1x8xbf16>, %[[V:.*]]: tensor<16x8xf32>, %[[W:.*]]: tensor<16x8xf32>)
+// CPU-NEXT: %[[A:.*]] = "cuesta.convert"(%[[X]])
+// CPU-NEXT: "cuesta.mul"(%[[A]], %[[V]])
+// CPU-NEXT: %[[B:.*]] = "cuesta.convert"(%[[X]])
+// CPU-NEXT: "cuesta.mul"(%[[B]], %[[W]])
+// CPU-NEXT: "cuesta.exp"(%[[A]])
+func.func @products(%x: tensor<1x8xbf16>, %v: tensor<16x8xf32>, %w: tensor<16x8xf32>) -> (tensor<16x8xf32>, tensor<16x8xf32>, tensor<1x8xf32>) {
+  %0 = "cuesta.convert"(%x) : (tensor<1x8xbf16>) -> tensor<1x8xf32>
+  %1 = "cuesta.mul"(%0, %v) : (tensor<1x8xf32>, tensor<16x8xf32>) -> tensor<16x8xf32>
+  %2 = "cuesta.mul"(%0, %w) : (tensor<1x8xf32>, tensor<16x8xf32>) -> tensor<16x8xf32>
+  %3 = "cuesta.exp"(%0) : (tensor<1x8xf32>) -> tensor<1x8xf32>
+  return %1, %2, %3 : tensor<16x8xf32>, tensor<16x8xf32>, tensor<1x8xf32>
 }

@@ -7,6 +7,9 @@
 
 If the readers become one kernel, the kernel converts twice, which costs nothing beside its memory traffic. If they
 become two, the first need not write the wide tensor for the second.
+
+A CPU's kernel may well notice a second conversion. There `broadcast` asks for readers that read the tensor over and
+over, as products of one row by several weights do: a kernel converts it once for all rows, or multiplies it as it is.
 """
 
 from __future__ import annotations
@@ -18,10 +21,11 @@ from dataclasses import dataclass
 from cuesta._mlir import func, ir
 from cuesta.dialects.cuesta.pointwise import Convert
 from cuesta.dialects.graph_builder import GraphBuilder
-from cuesta.dialects.types import byte_count, byte_size, spelling_of
+from cuesta.dialects.types import byte_count, byte_size, shape_of, spelling_of
 from cuesta.passes.analysis.aliases import returning
 from cuesta.passes.infra.graph_rewrite import rewrite_ops
 from cuesta.passes.infra.registry import Pass, register_pass
+from cuesta.sizes.polynomial import estimate
 
 _B = GraphBuilder()
 
@@ -33,6 +37,8 @@ class RepeatConversions(Pass):
 
     #: The most bytes of a wide tensor that is not worth another conversion.
     small: int = 1 << 16
+    #: A reader gets a conversion of its own if its result has at least so many times the elements of the tensor.
+    broadcast: int = 0
 
     def run(self, module: ir.Module) -> None:
         rewrite_ops(module, {Convert.OPERATION_NAME: self._repeat})
@@ -50,7 +56,7 @@ class RepeatConversions(Pass):
         first = functools.reduce(lambda a, b: b if b.is_before_in_block(a) else a, readers)
         for reader in readers:
             is_returning = reader.name == func.ReturnOp.OPERATION_NAME or (len(results) > 1 and reader in results)
-            if reader == first or is_returning:
+            if reader == first or is_returning or not self._broadcasts(result, reader):
                 continue
             with ir.InsertionPoint(reader), op.location:
                 own = _B.convert(source, spelling_of(result))
@@ -58,3 +64,7 @@ class RepeatConversions(Pass):
                 if operand == result:
                     reader.operands[i] = own
         return None
+
+    def _broadcasts(self, value: ir.Value, reader: ir.Operation) -> bool:
+        wide = max((estimate(shape_of(result)) for result in reader.results), default=0)
+        return wide >= self.broadcast * estimate(shape_of(value))
