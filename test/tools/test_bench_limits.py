@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -182,6 +183,16 @@ def test_limits_are_measured() -> None:
     assert [level.capacity for level in found.levels] == [64 << 10, 1 << 20, math.inf]
     assert [level.read for level in found.levels] == pytest.approx([1e9, 1e8, 1e8])
     assert [level.scale for level in found.levels] == pytest.approx([8e9 / 7, 8e8 / 7, 8e8 / 7])
+
+
+def test_the_memory_is_read_far_beyond_the_caches() -> None:
+    read: list[int] = []
+    loops = Loops(*[lambda *_: None] * 4, operations=1, _code=None)  # type: ignore[arg-type]
+    loops = replace(loops, read=lambda _scratch, _memory, size, _count: read.append(size))
+    ticks = iter(range(1000))
+    for threads in (1, 2):
+        Meter(loops, threads, clock=lambda: float(next(ticks))).memory_read({"L1": 1 << 15, "L3": 3 << 20})
+    assert {64 << 20, 32 << 20} == set(read)  # the next powers of two
 
 
 def test_two_threads_do_twice_as_much() -> None:
