@@ -12,6 +12,7 @@ from cuesta._mlir import ir
 from cuesta.dialects import aten
 from cuesta.dialects.cuesta.dialect import names_of
 from cuesta.dialects.cuesta.shape import Expand, Permute, Reshape, Slice
+from cuesta.dialects.kernel_attention import KernelAttention, is_attention
 from cuesta.dialects.named_linalg import is_generic
 from cuesta.dialects.product import is_in_panels
 from cuesta.dialects.types import byte_size, row_major, shape_of, spelling_of
@@ -122,6 +123,10 @@ def plan(
                 _prefer(where, value, row_major(shape_of(value)))
         elif isinstance(item, Node) and multiplies_pixels(item.op):
             _prefer_rows(where, item, grouping, returned)
+        elif is_attention(item.op) and KernelAttention.masked.of(item.op):
+            # Blocks of a mask, or of a bias, are read along the keys.
+            mask = item.op.operands[len(item.op.operands) - 1]
+            _prefer(where, mask, row_major(shape_of(mask)))
     blocks = _in_blocks(items, grouping)
     kernels = {item.op: id(grouping.group[item.index]) for item in items if isinstance(item, Node)}
     for item in items:  # last: calls take precedence

@@ -58,3 +58,25 @@ module attributes {cuesta.hints = {s0 = 2 : i64, s1 = 32 : i64}} {
     return %0#0 : tensor<?x2x?x8xf32, ["s0", "s1"]>
   }
 }
+
+// -----
+
+// A bias that a kernel computes is written along the keys, whatever the order of its factors: slopes by distances.
+// CHECK-LABEL: module @kernels
+// CHECK: func.func @attention({{[^)]*}}%{{[^:]*}}: memref<1x2x32x64xf32>, %{{[^:]*}}: memref<1x2x32x8xf32>
+func.func @graph(
+    %q: tensor<1x2x32x8xf32> {cuesta.strides = [512, 256, 8, 1]}, %k: tensor<1x2x64x8xf32> {cuesta.strides = [1024, 512, 8, 1]},
+    %s: tensor<2xf32> {cuesta.strides = [1]}
+) -> (tensor<1x2x32x8xf32> {cuesta.strides = [512, 256, 8, 1]}) {
+  %slopes = "cuesta.reshape"(%s) : (tensor<2xf32>) -> tensor<2x1x1xf32>
+  %i = "cuesta.iota"() {start = 0 : i64, step = 1 : i64} : () -> tensor<32xi32>
+  %j = "cuesta.iota"() {start = 0 : i64, step = 1 : i64} : () -> tensor<64xi32>
+  %column = "cuesta.reshape"(%i) : (tensor<32xi32>) -> tensor<32x1xi32>
+  %apart = "cuesta.sub"(%j, %column) : (tensor<64xi32>, tensor<32x1xi32>) -> tensor<32x64xi32>
+  %d = "cuesta.convert"(%apart) : (tensor<32x64xi32>) -> tensor<32x64xf32>
+  %bias = "cuesta.mul"(%slopes, %d) : (tensor<2x1x1xf32>, tensor<32x64xf32>) -> tensor<2x32x64xf32>
+  %mask = "cuesta.reshape"(%bias) : (tensor<2x32x64xf32>) -> tensor<1x2x32x64xf32>
+  %0:2 = "cuesta.attention"(%q, %k, %k, %mask) {scale = 0.5, causal = 0, operandSegmentSizes = array<i32: 1, 1, 1, 1>}
+      : (tensor<1x2x32x8xf32>, tensor<1x2x64x8xf32>, tensor<1x2x64x8xf32>, tensor<1x2x32x64xf32>) -> (tensor<1x2x32x8xf32>, tensor<1x2x32xf32>)
+  return %0#0 : tensor<1x2x32x8xf32>
+}
