@@ -21,9 +21,12 @@ from cuesta.runtime.dtypes import SPELLING as SPELLING
 from cuesta.sizes import Number, Size, estimate, number, parse
 
 #: Type → the type of its storage, if that is another one. A complex number is stored as one integer with both parts.
+#: LLVM has no floats of 8 bits.
 _STORAGE = {
     "i1": "i8",
     "ui8": "i8",
+    "f8E4M3FN": "i8",
+    "f8E5M2": "i8",
     "complex<bf16>": "i32",
     "complex<f16>": "i32",
     "complex<f32>": "i64",

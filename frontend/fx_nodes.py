@@ -17,7 +17,7 @@ from cuesta.frontend.python_steps import is_view
 from cuesta.frontend.refused_arguments import is_checked, refuses
 from cuesta.frontend.refused_types import refused_type
 from cuesta.frontend.rules import sizes_of
-from cuesta.runtime.dtypes import COMPUTABLE, SPELLING
+from cuesta.runtime.dtypes import COMPUTABLE, SPELLING, WIDENED
 from cuesta.targets import Target
 from cuesta.torch_private.ops import OpOverload, schema_of
 from cuesta.torch_private.tensors import memory_of
@@ -81,9 +81,10 @@ def not_compilable(node: Node, device: torch.device, moves_scalars: bool, gpu: b
     operands = [n.meta["val"] for n in tensor_nodes((node.args, node.kwargs))]
     if any(0 in sizes_of(meta) for meta in operands + _read_results(node)) and not _leaves_out_empty(node):
         return "a tensor without elements"
+    known = COMPUTABLE | WIDENED if _moves_or_widens(node) else COMPUTABLE
     for meta in operands + result_metas(node):
         # cuesta's own ops pass on random seeds, whose types kernels do not compute on.
-        if SPELLING.get(meta.dtype) not in COMPUTABLE and not str(node.target).startswith("cuesta."):
+        if SPELLING.get(meta.dtype) not in known and not str(node.target).startswith("cuesta."):
             return f"kernels do not compute on {str(meta.dtype).removeprefix('torch.')}"
         if gpu and meta.dtype == torch.complex128:
             return "kernels for GPUs do not compute on complex128: Triton has no type of 16 bytes"
@@ -95,6 +96,21 @@ def not_compilable(node: Node, device: torch.device, moves_scalars: bool, gpu: b
     if refused:
         return f"{str(refused).removeprefix('torch.')} input: ATen raises"
     return "invalid arguments: ATen raises" if is_checked(node.target) and _is_refused(node) else None
+
+
+#: Ops whose results are views of their operand.
+_VIEWS = frozenset(
+    f"aten.{name}"
+    for name in ("view", "t", "transpose", "permute", "unsqueeze", "squeeze", "expand", "slice", "detach", "alias")
+)
+_CONVERSIONS = frozenset({"aten._to_copy", "prims.convert_element_type"})
+
+
+def _moves_or_widens(node: Node) -> bool:
+    """Whether an op views its operand, or converts it to a type that kernels compute on."""
+    name = str(getattr(node.target, "overloadpacket", node.target))
+    is_wide = all(SPELLING.get(meta.dtype) in COMPUTABLE for meta in result_metas(node))
+    return name in _VIEWS or (name in _CONVERSIONS and is_wide)
 
 
 def _is_refused(node: Node) -> bool:

@@ -13,6 +13,7 @@ from cuesta.dialects.cuesta import pointwise
 from cuesta.dialects.scalar import Scalar, Value, scalar_for
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.lowering.cuesta_to_linalg.builder import LinalgBuilder
+from cuesta.lowering.cuesta_to_linalg.float8 import is_float8, widen_float8
 from cuesta.lowering.cuesta_to_linalg.rules import lowers
 from cuesta.sizes import Number
 
@@ -65,6 +66,7 @@ def lower_convert(b: LinalgBuilder, op: ir.Operation) -> None:
     steps = [types.element("i64"), kind] if target == "ui8" and types.is_float(source) else [kind]
 
     def convert(s: Scalar, x: Value) -> Value:
-        return functools.reduce(scalar_for(source).convert, steps, x)
+        wide = widen_float8(s, x, source) if is_float8(source) else x
+        return functools.reduce(scalar_for(source).convert, steps, wide)
 
     b.squeezed[op.results[0]] = b.generic([access], [sizes[d] for d in loops], target, convert)

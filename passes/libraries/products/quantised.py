@@ -3,9 +3,9 @@
     W[n, k] = (values[n, k] - zero[n, g]) * scale[n, g]                       g: the group of k
     x · W[n, :] = sum over g of scale[n, g] * (sum over the group of x * values - zero[n, g] * sum over it of x)
 
-That is how users write a weight of 8 or 4 bits: conversion, difference, scale, product. Where it is multiplied by a
-vector, or on a CPU by a few rows, the kernel then reads the weight as it is stored, and each element costs its
-conversion and one multiplication for each row.
+That is how users write a weight of 8 or 4 bits, floats of 8 bits among them: conversion, difference, scale, product.
+Where it is multiplied by a vector, or on a CPU by a few rows of integers, the kernel then reads the weight as it is
+stored, and each element costs its conversion and one multiplication for each row.
 Values of 4 bits that are unpacked and interleaved stay apart: each half is multiplied by its own elements of x. The
 scaled weight is not rounded, so sums are more exact than eager's. On a GPU a group's sums are finished before they are
 scaled.
@@ -29,6 +29,7 @@ from cuesta.dialects.types import shape_of, spelling_of, static_shape
 from cuesta.passes.analysis.match import number
 from cuesta.passes.form_kernels.fusion.contractions import SHORT, SPANNED
 from cuesta.policy.few_rows import FEW_ROWS, MOST_COPIED
+from cuesta.runtime.dtypes import WIDENED
 from cuesta.sizes import Number
 
 _B = GraphBuilder()
@@ -36,6 +37,8 @@ Value: TypeAlias = ir.Value
 
 #: Integers that bf16 and f16 hold exactly.
 NARROW_INTEGERS = ("i8", "ui8")
+#: What a weight is stored as: numbers of 8 bits.
+NARROW = (*NARROW_INTEGERS, *WIDENED)
 _FLOATS = ("f32", "bf16", "f16")
 #: The fewest bytes of a row that `multiply-quantised` unpacks at once.
 _BYTES_AT_ONCE = 16
@@ -75,7 +78,7 @@ class Quantised:
             if not _is_of_groups(zero, difference.operands[0], rows):
                 return None
         converted = maker(scaled, Convert)
-        if converted is None or spelling_of(converted.operands[0]) not in NARROW_INTEGERS:
+        if converted is None or spelling_of(converted.operands[0]) not in NARROW:
             return None
         values, offset = _less_a_number(_unreshaped(converted.operands[0]))
         if offset is not None:
@@ -226,7 +229,7 @@ def _less_a_number(x: Value) -> tuple[Value, Value | None]:
 
 
 def _is_stored(x: Value) -> bool:
-    """Whether a value is the caller's, or a view of it."""
+    """Whether a value is the caller's bytes, or a view of them."""
     x = _unreshaped(x)
     return isinstance(x.owner, ir.Block) and spelling_of(x) in NARROW_INTEGERS
 

@@ -21,7 +21,7 @@ from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.passes.infra.graph_rewrite import erase_dead, functions
 from cuesta.passes.libraries.products.cluster import PRODUCTS
-from cuesta.passes.libraries.products.quantised import NARROW_INTEGERS
+from cuesta.passes.libraries.products.quantised import NARROW
 
 _B = GraphBuilder()
 #: Ops that apply scales and zeros.
@@ -50,7 +50,7 @@ def _is_of_turned(x: ir.Value) -> bool:
     if op is None:
         return False
     if Permute.matches(op):
-        return spelling_of(x) in NARROW_INTEGERS and Permute.dims.of(op) == [1, 0]
+        return spelling_of(x) in NARROW and Permute.dims.of(op) == [1, 0]
     if Convert.matches(op):
         return _is_of_turned(op.operands[0])
     if op.name not in _APPLY:

@@ -1,0 +1,90 @@
+"""Floats of 8 bits: kernels widen them, views view them, and products by weights of them read the weight as stored."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+from torch.testing import assert_close
+
+import cuesta
+
+FLOAT8 = (torch.float8_e4m3fn, torch.float8_e5m2)
+WIDE = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
+
+
+def compiled(f: Any, *arguments: Tensor, target: str = "cpu") -> Any:
+    """The results of a function, of which no op was called in ATen."""
+    options = {"target": target, "cache": False}
+    results = torch.compile(f, backend="cuesta", fullgraph=True, dynamic=False, options=options)(*arguments)
+    (graph,) = cuesta.report().graphs
+    assert not graph.aten_calls, cuesta.report()
+    return results
+
+
+@pytest.mark.parametrize("target", ["cpu", "tt"])
+@pytest.mark.parametrize("dtype", FLOAT8)
+def test_all_numbers(dtype: torch.dtype, target: str) -> None:
+    """Every byte: numbers below the normal ones, both zeros, infinities and NaN."""
+    x = torch.arange(256, dtype=torch.uint8).view(dtype)
+
+    def widened(x: Tensor) -> list[Tensor]:
+        return [x.to(wide) for wide in WIDE]
+
+    for actual, expected in zip(compiled(widened, x, target=target), widened(x), strict=True):
+        assert_close(actual, expected, rtol=0, atol=0, equal_nan=True)
+        numbers = ~expected.isnan()
+        assert torch.equal(actual.signbit()[numbers], expected.signbit()[numbers])
+
+
+@pytest.mark.parametrize("dtype", FLOAT8)
+def test_views(dtype: torch.dtype) -> None:
+    x = torch.randn(48).to(dtype)
+
+    def views(x: Tensor) -> tuple[Tensor, ...]:
+        turned = x.view(6, 8).t()
+        return turned, turned.float() + 1, x[3:9].unsqueeze(0), x[::5].bfloat16()
+
+    for actual, expected in zip(compiled(views, x), views(x), strict=True):
+        assert actual.dtype == expected.dtype
+        assert actual.stride() == expected.stride()
+        assert torch.equal(actual.float(), expected.float())
+
+
+@pytest.mark.parametrize("target", ["cpu", "tt"])
+@pytest.mark.parametrize("rows", [1, 4, 40])
+@pytest.mark.parametrize("dtype", FLOAT8)
+def test_weights(dtype: torch.dtype, rows: int, target: str) -> None:
+    """As users write it: no further from f64 than twice eager's error."""
+    generator = torch.Generator().manual_seed(rows)
+    weight = torch.randn(512, 256, generator=generator).to(dtype)
+    scale = torch.rand(512, 1, generator=generator).bfloat16()
+    x = torch.randn(rows, 256, generator=generator).bfloat16()
+
+    def multiply(x: Tensor, weight: Tensor, scale: Tensor) -> Tensor:
+        return F.silu(F.linear(x, weight.to(x.dtype) * scale))
+
+    options = {"target": target, "cache": False}
+    actual = torch.compile(multiply, backend="cuesta", fullgraph=True, dynamic=False, options=options)(x, weight, scale)
+    exact = multiply(x.double(), weight, scale.double())
+    eager = multiply(x, weight, scale)
+    assert (actual - exact).abs().max() <= 2 * (eager - exact).abs().max()
+    (graph,) = cuesta.report().graphs
+    moved = sum(kernel["bytes"] for kernel in graph.kernels)
+    if rows == 1:
+        assert not graph.aten_calls
+        assert moved < 2 * weight.nbytes  # the wide weight is not written
+
+
+def test_what_is_no_conversion_stays_atens() -> None:
+    """Eager defines few ops on floats of 8 bits; what kernels do not compute is called."""
+    x = torch.randn(8)
+
+    def narrowed(x: Tensor) -> Tensor:
+        return torch.cat([x.to(torch.float8_e5m2), x.to(torch.float8_e5m2)]).float()
+
+    actual = torch.compile(narrowed, backend="cuesta", fullgraph=True)(x)
+    assert torch.equal(actual, narrowed(x))
