@@ -25,7 +25,7 @@ from cuesta.dialects.types import index_value, memref_shape
 from cuesta.lowering.attention_to_loops.masks import any_of, is_seen, to_add
 from cuesta.lowering.attention_to_loops.panel import four_sizes
 from cuesta.lowering.attention_to_loops.vectors import Mask, larger, plus, splat, spread
-from cuesta.lowering.linalg_to_loops.added_across import AddedAcross
+from cuesta.lowering.linalg_to_loops.sums.added_across import AddedAcross
 from cuesta.lowering.linalg_to_loops.vector_loops import (
     LINE,
     Extent,

@@ -37,7 +37,7 @@ from cuesta.lowering.linalg_to_loops.quantised.unpacking import (
     tables_of_halves,
     whole_bytes,
 )
-from cuesta.lowering.linalg_to_loops.terms import is_dense, is_shared, moving_dims
+from cuesta.lowering.linalg_to_loops.sums.terms import is_dense, is_shared, moving_dims
 from cuesta.lowering.linalg_to_loops.vector_loops import (
     AHEAD,
     LANES,

@@ -26,9 +26,9 @@ from cuesta.dialects.kernel_module import body_ops, kernel_modules
 from cuesta.dialects.named_linalg import is_generic
 from cuesta.dialects.product import Panels, panels_of
 from cuesta.dialects.types import index_value
-from cuesta.lowering.linalg_to_loops.added_across import AddedAcross
 from cuesta.lowering.linalg_to_loops.multiply_panels import loops_of
 from cuesta.lowering.linalg_to_loops.panel import Matrix
+from cuesta.lowering.linalg_to_loops.sums.added_across import AddedAcross
 from cuesta.lowering.linalg_to_loops.vector_loops import (
     AHEAD,
     LANES,

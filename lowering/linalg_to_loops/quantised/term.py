@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from cuesta._mlir import arith, ir
 from cuesta.dialects import maker
-from cuesta.lowering.linalg_to_loops.terms import is_inside, term_of
+from cuesta.lowering.linalg_to_loops.sums.terms import is_inside, term_of
 
 Value: TypeAlias = ir.Value
 

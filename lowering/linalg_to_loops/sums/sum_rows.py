@@ -30,7 +30,7 @@ from cuesta.dialects.kernel_module import kernel_modules
 from cuesta.dialects.named_linalg import is_generic
 from cuesta.dialects.types import index_value, memref_shape
 from cuesta.dialects.upstream_fields import ITERATOR_TYPES, PARALLEL, REDUCTION
-from cuesta.lowering.linalg_to_loops.terms import is_dense, is_inside, is_shared, moving_dims, term_of
+from cuesta.lowering.linalg_to_loops.sums.terms import is_dense, is_inside, is_shared, moving_dims, term_of
 from cuesta.lowering.linalg_to_loops.vector_loops import AHEAD, LANES, LINE, first_lanes, loop, scratch, zeros
 from cuesta.lowering.linalg_to_loops.views import kept_dims, starts_of
 from cuesta.passes.infra.registry import Pass, register_pass
