@@ -17,7 +17,7 @@ from cuesta.frontend.python_steps import is_view
 from cuesta.frontend.refused_arguments import is_checked, refuses
 from cuesta.frontend.refused_types import refused_type
 from cuesta.frontend.rules import sizes_of
-from cuesta.runtime.dtypes import COMPUTABLE, SPELLING, WIDENED
+from cuesta.runtime.dtypes import COMPUTABLE, CONVERTED, SPELLING
 from cuesta.targets import Target
 from cuesta.torch_private.ops import OpOverload, schema_of
 from cuesta.torch_private.tensors import memory_of
@@ -81,7 +81,7 @@ def not_compilable(node: Node, device: torch.device, moves_scalars: bool, gpu: b
     operands = [n.meta["val"] for n in tensor_nodes((node.args, node.kwargs))]
     if any(0 in sizes_of(meta) for meta in operands + _read_results(node)) and not _leaves_out_empty(node):
         return "a tensor without elements"
-    known = COMPUTABLE | WIDENED if _moves_or_widens(node) else COMPUTABLE
+    known = COMPUTABLE | CONVERTED if _moves_or_converts(node) else COMPUTABLE
     for meta in operands + result_metas(node):
         # cuesta's own ops pass on random seeds, whose types kernels do not compute on.
         if SPELLING.get(meta.dtype) not in known and not str(node.target).startswith("cuesta."):
@@ -106,11 +106,9 @@ _VIEWS = frozenset(
 _CONVERSIONS = frozenset({"aten._to_copy", "prims.convert_element_type"})
 
 
-def _moves_or_widens(node: Node) -> bool:
-    """Whether an op views its operand, or converts it to a type that kernels compute on."""
-    name = str(getattr(node.target, "overloadpacket", node.target))
-    is_wide = all(SPELLING.get(meta.dtype) in COMPUTABLE for meta in result_metas(node))
-    return name in _VIEWS or (name in _CONVERSIONS and is_wide)
+def _moves_or_converts(node: Node) -> bool:
+    """Whether an op views its operand, or converts it to another type."""
+    return str(getattr(node.target, "overloadpacket", node.target)) in _VIEWS | _CONVERSIONS
 
 
 def _is_refused(node: Node) -> bool:

@@ -1,4 +1,4 @@
-"""Widens floats of 8 bits, which are stored as bytes, by their bits: half precision has their fields and more.
+"""Widens floats of 8 bits, which are stored as bytes, by their bits, and rounds to them.
 
     f8E5M2      s eeeee mm      the upper half of an f16
     f8E4M3FN    s eeee mmm      in an f16's fields it is 2^-8 of its value, as the exponents' biases are 7 and 15
@@ -9,16 +9,43 @@ are 1 for NaN; it has no infinity (Micikevicius et al. 2022, https://arxiv.org/a
 
 from __future__ import annotations
 
+import functools
 import math
+from dataclasses import dataclass
+
+import torch
 
 from cuesta._mlir import arith, ir
 from cuesta.dialects.scalar import Scalar, Value
-from cuesta.runtime.dtypes import WIDENED
+from cuesta.runtime.dtypes import CONVERTED, DTYPES
+
+
+@dataclass(frozen=True)
+class _Format:
+    """Fields of a float of 8 bits."""
+
+    fraction: int
+    """Bits of the fraction."""
+    bias: int
+    """What is subtracted from the exponent's field."""
+    limit: float
+    """The first number behind the largest that the bits could stand for."""
+
+
+_FORMATS = {"f8E4M3FN": _Format(3, 7, 480.0), "f8E5M2": _Format(2, 15, 65536.0)}
+_NAN = 0x7F
+
+
+@functools.cache
+def _beyond(spelling: str) -> int:
+    """The byte that torch makes of a number beyond the largest one: infinity where there is one; else the largest
+    number, or NaN before torch 2.13."""
+    return int(torch.tensor(math.inf).to(DTYPES[spelling]).view(torch.uint8))
 
 
 def is_float8(spelling: str) -> bool:
     """Whether values of this type are floats of 8 bits."""
-    return spelling in WIDENED
+    return spelling in CONVERTED
 
 
 def widen_float8(s: Scalar, stored: Value, spelling: str) -> Value:
@@ -33,3 +60,23 @@ def widen_float8(s: Scalar, stored: Value, spelling: str) -> Value:
     value = arith.mulf(arith.extf(f32, arith.bitcast(f16, bits)), s.const(f32, 256.0))
     magnitude = arith.andi(stored, s.const(stored, 0x7F))
     return s.select(s.compare("eq", magnitude, s.const(stored, 0x7F)), s.const(f32, math.nan), value)
+
+
+def narrow_float8(s: Scalar, x: Value, spelling: str) -> Value:
+    """The byte of type `spelling` that an f32 is rounded to, ties to even."""
+    kind, f32, i32, i8 = _FORMATS[spelling], x.type, ir.IntegerType.get_signless(32), ir.IntegerType.get_signless(8)
+    magnitude = s.abs(x)
+    bits = arith.bitcast(i32, magnitude)
+    cut = 23 - kind.fraction
+    odd = arith.andi(arith.shrui(bits, s.const(i32, cut)), s.const(i32, 1))
+    half = s.const(i32, (kind.bias - 127 << 23) + (1 << cut - 1) - 1)
+    normal = arith.shrui(s.add(s.add(bits, half), odd), s.const(i32, cut))
+    # Added to a number whose last bit is worth the smallest float of 8 bits, a tiny one is rounded to a multiple of it.
+    last = 2.0 ** (1 - kind.bias - kind.fraction + 23)
+    tiny = s.sub(arith.bitcast(i32, s.add(magnitude, s.const(f32, last))), arith.bitcast(i32, s.const(f32, last)))
+    rounded = s.select(s.compare("lt", magnitude, s.const(f32, 2.0 ** (1 - kind.bias))), tiny, normal)
+    beyond = s.const(i32, _beyond(spelling))
+    rounded = s.select(s.compare("lt", magnitude, s.const(f32, kind.limit)), s.minimum(rounded, beyond), beyond)
+    rounded = s.select(s.compare("ne", x, x), s.const(i32, _NAN), rounded)
+    sign = arith.shrui(arith.bitcast(i32, x), s.const(i32, 31))
+    return arith.trunci(i8, arith.ori(rounded, arith.shli(sign, s.const(i32, 7))))

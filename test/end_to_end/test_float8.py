@@ -1,7 +1,8 @@
-"""Floats of 8 bits: kernels widen them, views view them, and products by weights of them read the weight as stored."""
+"""Floats of 8 bits: kernels convert them, views view them, products by weights of them read them as they are stored."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -38,6 +39,22 @@ def test_all_numbers(dtype: torch.dtype, target: str) -> None:
         assert_close(actual, expected, rtol=0, atol=0, equal_nan=True)
         numbers = ~expected.isnan()
         assert torch.equal(actual.signbit()[numbers], expected.signbit()[numbers])
+
+
+@pytest.mark.parametrize("target", ["cpu", "tt"])
+@pytest.mark.parametrize("wide", [*WIDE, torch.int64])
+@pytest.mark.parametrize("dtype", FLOAT8)
+def test_rounding(dtype: torch.dtype, wide: torch.dtype, target: str) -> None:
+    """Every number, what lies halfway between two and a little beside it, what is beyond the largest or not finite."""
+    numbers = torch.arange(256, dtype=torch.uint8).view(dtype).double()
+    ordered = numbers[numbers.isfinite()].unique()
+    between = (ordered[1:] + ordered[:-1]) / 2
+    largest = ordered.max()
+    beyond = largest * torch.tensor([1.02, 1.03, 1.04, 1.06, 1.07, 1.08, 1.12, 1.13, 1.14, 1.2, 9, 1e30, math.inf])
+    x = torch.cat([ordered, between, between * 0.999, between * 1.001, beyond, -beyond, torch.tensor([math.nan])])
+    x = x.to(wide) if wide.is_floating_point else x[x.isfinite()].clamp(-1e6, 1e6).to(wide)
+    expected = x.to(dtype)
+    assert torch.equal(compiled(lambda x: x.to(dtype), x, target=target).view(torch.uint8), expected.view(torch.uint8))
 
 
 @pytest.mark.parametrize("dtype", FLOAT8)
@@ -81,10 +98,12 @@ def test_weights(dtype: torch.dtype, rows: int, target: str) -> None:
 
 def test_what_is_no_conversion_stays_atens() -> None:
     """Eager defines few ops on floats of 8 bits; what kernels do not compute is called."""
-    x = torch.randn(8)
 
-    def narrowed(x: Tensor) -> Tensor:
+    def both(x: Tensor) -> Tensor:
         return torch.cat([x.to(torch.float8_e5m2), x.to(torch.float8_e5m2)]).float()
 
-    actual = torch.compile(narrowed, backend="cuesta", fullgraph=True)(x)
-    assert torch.equal(actual, narrowed(x))
+    x = torch.randn(8)
+    actual = torch.compile(both, backend="cuesta", fullgraph=True)(x)
+    assert torch.equal(actual, both(x))
+    (graph,) = cuesta.report().graphs
+    assert [call["op"] for call in graph.aten_calls] == ["aten.cat.default"]

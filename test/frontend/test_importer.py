@@ -121,7 +121,7 @@ DECLINED: dict[str, tuple[Any, ...]] = {
     "uint8": (lambda x: x.any(1), WHOLE.byte()),
     "without elements": (lambda x: x[:0].sum(), X),
     "real numbers": (lambda x: x.to(torch.complex64).acos().real, X),
-    "float8_e4m3fn": (lambda x: x.to(torch.float8_e4m3fn).float(), X),
+    "float8_e4m3fn": (lambda x: x.to(torch.float8_e4m3fn).clone().float(), X),
     "class weights": (lambda x, t: F.nll_loss(x, t, x[0]), X, torch.tensor([2, 0, 1, 5])),
     "batch dim": (F.nll_loss, X[0], torch.tensor(2)),
     "batched boundaries": (lambda x: torch.searchsorted(torch.tensor([[0.0, 1.0]] * 4), x), X),

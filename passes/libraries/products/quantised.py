@@ -29,7 +29,7 @@ from cuesta.dialects.types import shape_of, spelling_of, static_shape
 from cuesta.passes.analysis.match import number
 from cuesta.passes.form_kernels.fusion.contractions import SHORT, SPANNED
 from cuesta.policy.few_rows import FEW_ROWS, MOST_COPIED
-from cuesta.runtime.dtypes import WIDENED
+from cuesta.runtime.dtypes import CONVERTED
 from cuesta.sizes import Number
 
 _B = GraphBuilder()
@@ -38,7 +38,7 @@ Value: TypeAlias = ir.Value
 #: Integers that bf16 and f16 hold exactly.
 NARROW_INTEGERS = ("i8", "ui8")
 #: What a weight is stored as: numbers of 8 bits.
-NARROW = (*NARROW_INTEGERS, *WIDENED)
+NARROW = (*NARROW_INTEGERS, *CONVERTED)
 _FLOATS = ("f32", "bf16", "f16")
 #: The fewest bytes of a row that `multiply-quantised` unpacks at once.
 _BYTES_AT_ONCE = 16
