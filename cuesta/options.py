@@ -52,6 +52,11 @@ class Environment:
         "CUESTA_PROGRESS",
         "Set: report the progress of long compiles of GPU kernels on stderr, even if it is no terminal.",
     )
+    perf_map: bool = _variable(
+        False,
+        "CUESTA_PERF_MAP",
+        "Set: write the names of compiled functions where Linux's `perf` looks for them, /tmp/perf-PID.map.",
+    )
     strict: bool = _variable(
         False,
         "CUESTA_STRICT",
@@ -73,6 +78,7 @@ class Environment:
             _folder("CUESTA_DUMP", dump) if dump else None,
             default_root(variables),
             progress=bool(variables.get("CUESTA_PROGRESS")),
+            perf_map=bool(variables.get("CUESTA_PERF_MAP")),
             strict=bool(variables.get("CUESTA_STRICT")),
             xpu_python=variables.get("CUESTA_XPU_PYTHON") or None,
         )

@@ -18,6 +18,7 @@ import torch
 
 from cuesta._mlir import ExecutionEngine, ir
 from cuesta.errors import ArtefactError
+from cuesta.runtime.elf import perf_map
 from cuesta.runtime.elf.loader import load_object, process_resolver
 
 TORCH_CPU = os.path.join(os.path.dirname(torch.__file__), "lib", "libtorch_cpu.so")
@@ -363,3 +364,18 @@ def test_a_weak_symbol_that_nobody_defines_is_null() -> None:
 def test_refuses_and_names(data: bytes, message: str) -> None:
     with pytest.raises(ArtefactError, match=message):
         load_object(data, refuse)
+
+
+def test_perf_gets_the_names_of_functions(from_llvm: bytes, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(perf_map, "path_of", lambda process: tmp_path / f"perf-{process}.map")
+    load_object(from_llvm, process_resolver())
+    assert not list(tmp_path.iterdir())
+    monkeypatch.setenv("CUESTA_PERF_MAP", "1")
+    loaded = load_object(from_llvm, process_resolver())
+    (file,) = tmp_path.iterdir()
+    assert file.name == f"perf-{os.getpid()}.map"
+    functions = {name: (int(address, 16), int(size, 16)) for address, size, name in map(str.split, file.open())}
+    assert functions["bump"][0] == loaded.symbols["bump"]
+    assert 0 < functions["bump"][1] < mmap.PAGESIZE
+    assert "count" not in functions  # data
+    assert "expf" not in functions  # not the object's own

@@ -21,12 +21,13 @@ import mmap
 import os
 import struct
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from cuesta.errors import ArtefactError
 from cuesta.runtime.archive import members
+from cuesta.runtime.elf import perf_map
 from cuesta.runtime.elf import tables as elf
 from cuesta.torch_library import torch_library
 
@@ -79,6 +80,8 @@ def load_object(data: bytes, resolve: Resolve) -> LoadedObject:
         for image in images:
             image.memory.close()
         raise
+    if perf_map.is_wanted():
+        perf_map.add_to_map(function for image in images for function in image.functions())
     exported = {name: address for image in images for name, address in image.exports().items() if times[name] < 2}
     return LoadedObject(exported, [image.memory for image in images])
 
@@ -248,6 +251,12 @@ class _Image:
             for index, symbol in enumerate(self._tables.symbols)
             if symbol.section != elf.UNDEFINED and symbol.binding in (elf.GLOBAL, elf.WEAK)
         }
+
+    def functions(self) -> Iterator[perf_map.Function]:
+        """The functions that the object defines."""
+        for index, symbol in enumerate(self._tables.symbols):
+            if symbol.section != elf.UNDEFINED and symbol.kind == elf.FUNCTION:
+                yield perf_map.Function(self.address(index), symbol.size, self._tables.symbol_name(index))
 
     def address(self, symbol: int) -> int:
         address = self._addresses[symbol]

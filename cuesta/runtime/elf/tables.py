@@ -17,7 +17,7 @@ PROGBITS, SYMTAB, RELA, NOTE, NOBITS, REL, UNWIND = 1, 2, 4, 7, 8, 9, 0x70000001
 WRITE, ALLOC, RUN, TLS, COMPRESSED = 0x1, 0x2, 0x4, 0x400, 0x800  # sh_flags
 UNDEFINED, RESERVED, ABSOLUTE, COMMON = 0, 0xFF00, 0xFFF1, 0xFFF2  # st_shndx
 GLOBAL, WEAK = 1, 2  # the binding in st_info
-TLS_SYMBOL, INDIRECT_FUNCTION = 6, 10  # the type in st_info
+FUNCTION, TLS_SYMBOL, INDIRECT_FUNCTION = 2, 6, 10  # the type in st_info
 
 _HEADER = struct.Struct("<4sBB10xHHI8x8xQIHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
