@@ -32,6 +32,7 @@ from cuesta.lowering.linalg_to_loops.quantised.term import QuantisedTerm
 from cuesta.lowering.linalg_to_loops.quantised.unpacking import (
     Order,
     Unpacking,
+    computed_bytes,
     pairs_of_halves,
     plain_halves,
     tables_of_halves,
@@ -289,21 +290,25 @@ def _product_of(op: ir.Operation, level: int) -> _Product | None:
     kinds_of_x = {str(ir.MemRefType(op.operands[x].type).element_type) for x in term.x}
     group = 0 if term.scale is None else shape[-1] * len(term.x)
     ways = _ways(term, level if kinds_of_x == {"bf16"} else min(level, 1), is_one=not rows)
-    found = next((way for way in ways if not group or way.groups_of_lanes(group) is not None), None)
-    return None if found is None else _Product(op, term, found, rows[0] if rows else None, math.prod(shape), shape[-1])
+    size = math.prod(shape)
+    # Behind a row's end bytes are 0, of which a float need not be 0.
+    fits = [way for way in ways if term.value.computed is None or size % way.size == 0]
+    found = next((way for way in fits if not group or way.groups_of_lanes(group) is not None), None)
+    return None if found is None else _Product(op, term, found, rows[0] if rows else None, size, shape[-1])
 
 
 def _ways(term: QuantisedTerm, level: int, is_one: bool) -> Iterator[Unpacking]:
     """The ways to unpack a weight, the best first. What `sum-rows` does with one row is no worse for bytes, and for
     values of 4 bits without tables."""
     pairs = _LEVELS[level] == "pairs"
+    if term.value.computed is not None:
+        if not is_one:
+            yield from (computed_bytes(term.value.computed, 2), computed_bytes(term.value.computed, 1))
+        return
     if len(term.x) == 1:
         if not is_one:
-            yield from (
-                whole_bytes(term.signed, pairs, 2),
-                whole_bytes(term.signed, pairs, 1),
-                whole_bytes(term.signed, False, 1),
-            )
+            signed = term.value.signed
+            yield from (whole_bytes(signed, pairs, 2), whole_bytes(signed, pairs, 1), whole_bytes(signed, False, 1))
         return
     if pairs:
         yield pairs_of_halves()

@@ -13,6 +13,18 @@ Value: TypeAlias = ir.Value
 
 
 @dataclass(frozen=True)
+class ByteValue:
+    """A float that a generic's body makes of a byte."""
+
+    operand: int
+    #: which of a byte's values of 4 bits it is; -1: the byte is the value
+    half: int = -1
+    signed: bool = False
+    #: where the byte is no integer: what the body computes from it
+    computed: Value | None = None
+
+
+@dataclass(frozen=True)
 class QuantisedTerm:
     """What a generic adds up: scale[g] * (x[0][m, g, k] * value 0 of byte [g, k] + x[1][m, g, k] * value 1 of it). All
     are numbers of operands."""
@@ -20,7 +32,8 @@ class QuantisedTerm:
     weight: int
     #: by which value of a byte they are multiplied; one for bytes that are values themselves
     x: tuple[int, ...]
-    signed: bool
+    #: the last of a byte's values
+    value: ByteValue
     scale: int | None
 
     @staticmethod
@@ -36,36 +49,34 @@ class QuantisedTerm:
                 break
         if products is None:
             return None
-        halves = {half: (x, weight, signed) for x, half, weight, signed in products}
-        weights = {weight for _, weight, _ in halves.values()}
+        halves = {value.half: (x, value) for x, value in products}
+        weights = {value.operand for _, value in products}
         if len(halves) < len(products) or [*sorted(halves)] not in ([-1], [0, 1]) or len(weights) > 1:
             return None
-        return QuantisedTerm(
-            weights.pop(), tuple(halves[half][0] for half in sorted(halves)), halves[max(halves)][2], scale
-        )
+        x = tuple(halves[half][0] for half in sorted(halves))
+        return QuantisedTerm(weights.pop(), x, halves[max(halves)][1], scale)
 
 
-def _products(op: ir.Operation, term: Value) -> list[tuple[int, int, int, bool]] | None:
-    """The products that a value of a generic's body is the sum of: the operand x, which value of a byte it is
-    multiplied by (-1: the byte is the value), the operand of bytes, and whether they are signed. None for any other
-    value."""
+def _products(op: ir.Operation, term: Value) -> list[tuple[int, ByteValue]] | None:
+    """The products that a value of a generic's body is the sum of: the operand x, and what it is multiplied by. None
+    for any other value."""
     if (both := _inner(op, term, arith.AddFOp)) is not None:
         left, right = (_products(op, x) for x in both)
         return None if left is None or right is None else left + right
     for x, y in _orders(_inner(op, term, arith.MulFOp)):
         number, value = _operand(op, x), _value(op, y)
         if number is not None and value is not None:
-            return [(number, *value)]
+            return [(number, value)]
     return None
 
 
-def _value(op: ir.Operation, x: Value) -> tuple[int, int, bool] | None:
-    """Which value of which operand's byte a float is, and whether bytes are signed."""
+def _value(op: ir.Operation, x: Value) -> ByteValue | None:
+    """Which value of which operand's byte a float is; None for any other value."""
     for convert, signed in ((arith.SIToFPOp, True), (arith.UIToFPOp, False)):
         if (converted := _inner(op, x, convert)) is not None:
             (y,) = converted
             if (whole := _operand(op, y)) is not None:
-                return -1, whole, signed
+                return ByteValue(whole, signed=signed)
             for half, (cut, by) in enumerate(((arith.AndIOp, 15), (arith.ShRUIOp, 4))):
                 of_byte = _inner(op, y, cut)
                 if (
@@ -73,8 +84,25 @@ def _value(op: ir.Operation, x: Value) -> tuple[int, int, bool] | None:
                     and _integer(of_byte[1]) == by
                     and (byte := _operand(op, of_byte[0])) is not None
                 ):
-                    return half, byte, False
-    return None
+                    return ByteValue(byte, half)
+            return None
+    return _computed(op, x)
+
+
+def _computed(op: ir.Operation, x: Value) -> ByteValue | None:
+    """A float that is computed from one operand's byte alone, such as a float of 8 bits."""
+    block = op.regions[0].blocks[0]
+    read, pending = set(), [x]
+    while pending:
+        value = pending.pop()
+        if isinstance(value.owner, ir.Block) and value.owner == block:
+            read.add(ir.BlockArgument(value).arg_number)
+        elif is_inside(value, op):
+            pending += value.owner.operands
+    if len(read) != 1 or not is_inside(x, op) or str(x.type) != "f32":
+        return None
+    (byte,) = read
+    return ByteValue(byte, computed=x) if str(block.arguments[byte].type) == "i8" else None
 
 
 def _integer(x: Value) -> int | None:

@@ -6,6 +6,8 @@ other factor is laid out in that order once, for all rows.
     pairs    64 bytes as 32 words: word >> 4 * j, looked up in a table of 32 bf16, are 32 values at once, exact
     tables   64 bytes as 16 integers: the same with a table of 16 f32
     plain    16 bytes: the mask or the shift, and a conversion to f32
+
+Bytes that are floats are what the generic's body computes from them, 16 at a time.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from cuesta._mlir import arith, ir, vector
+from cuesta.dialects.clones import repeat_op
 from cuesta.lowering.linalg_to_loops.vector_loops import LANES, vector_type
 from cuesta.lowering.linalg_to_loops.x86 import looked_up
 
@@ -123,6 +126,33 @@ def whole_bytes(signed: bool, pairs: bool, count: int) -> Unpacking:
 
     orders = tuple(Order(j * lanes, beside=LANES if pairs else 0) for j in range(count))
     return Unpacking(count * lanes, 1, pairs, orders, vectors)
+
+
+def computed_bytes(value: Value, count: int) -> Unpacking:
+    """What a generic's body computes from a byte, as `count` vectors of f32."""
+
+    def vectors(load: Load) -> list[Value]:
+        return [_repeated(value, load(at, LANES)) for at in range(0, count * LANES, LANES)]
+
+    return Unpacking(count * LANES, 1, False, tuple(Order(j * LANES) for j in range(count)), vectors)
+
+
+def _repeated(value: Value, stored: Value) -> Value:
+    """A number of a generic's body for each lane, with these bytes in place of its one operand's."""
+    body = value.owner.operation.block
+    found: dict[Value, Value] = {}
+
+    def of(x: Value) -> Value:
+        if x not in found:
+            if isinstance(x.owner, ir.Block):
+                found[x] = stored
+            elif x.owner.operation.block != body:
+                found[x] = vector.broadcast(vector_type(x.type), x)
+            else:
+                found[x] = repeat_op(x.owner, [of(y) for y in x.owner.operands], vector_type(x.type)).results[0]
+        return found[x]
+
+    return of(value)
 
 
 def _beside(x: Value, y: Value) -> Value:

@@ -4,7 +4,7 @@
     x · W[n, :] = sum over g of scale[n, g] * (sum over the group of x * values - zero[n, g] * sum over it of x)
 
 That is how users write a weight of 8 or 4 bits, floats of 8 bits among them: conversion, difference, scale, product.
-Where it is multiplied by a vector, or on a CPU by a few rows of integers, the kernel then reads the weight as it is
+Where it is multiplied by a vector, or on a CPU by a few rows, the kernel then reads the weight as it is
 stored, and each element costs its conversion and one multiplication for each row.
 Values of 4 bits that are unpacked and interleaved stay apart: each half is multiplied by its own elements of x. The
 scaled weight is not rounded, so sums are more exact than eager's. On a GPU a group's sums are finished before they are
@@ -28,7 +28,7 @@ from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import shape_of, spelling_of, static_shape
 from cuesta.passes.analysis.match import number
 from cuesta.passes.form_kernels.fusion.contractions import SHORT, SPANNED
-from cuesta.policy.few_rows import FEW_ROWS, MOST_COPIED
+from cuesta.policy.few_rows import FEW_ROWS, MOST_COPIED, MOST_COPIED_WIDE
 from cuesta.runtime.dtypes import CONVERTED
 from cuesta.sizes import Number
 
@@ -104,8 +104,9 @@ class Quantised:
         if self.groups > 1 and not has_scales:
             return False
         is_stored = _is_stored(self.parts[0]) if len(self.parts) == 1 else _are_halves(self.parts)
-        whole_groups = self.groups == 1 or self.size % (self.groups * _BYTES_AT_ONCE) == 0
-        return is_stored and whole_groups and rows * self.size <= MOST_COPIED
+        is_float = spelling_of(self.parts[0]) in CONVERTED
+        whole_groups = (self.groups == 1 and not is_float) or self.size % (self.groups * _BYTES_AT_ONCE) == 0
+        return is_stored and whole_groups and rows * self.size <= (MOST_COPIED_WIDE if is_float else MOST_COPIED)
 
     @property
     def has_short_groups(self) -> bool:
@@ -231,7 +232,7 @@ def _less_a_number(x: Value) -> tuple[Value, Value | None]:
 def _is_stored(x: Value) -> bool:
     """Whether a value is the caller's bytes, or a view of them."""
     x = _unreshaped(x)
-    return isinstance(x.owner, ir.Block) and spelling_of(x) in NARROW_INTEGERS
+    return isinstance(x.owner, ir.Block) and spelling_of(x) in NARROW
 
 
 def _are_halves(parts: Sequence[Value]) -> bool:

@@ -131,4 +131,63 @@ func.func @others(%x: memref<32x16xf32>, %w: memref<2816x32x16xi8>, %sum: memref
   return
 }
 
+// Bytes that are floats: what the body computes from a byte is computed from 16 at a time, once for both rows. A row that
+// ends within 16 bytes stays, as the float of a byte behind its end may be anything.
+// CHECK-LABEL: func.func @floats
+// CHECK: memref.alloca() {alignment = 64 : i64} : memref<512xf32>
+// CHECK: scf.for
+// CHECK: scf.for
+// CHECK: %[[B:.*]] = vector.load {{.*}} : memref<256xi8, {{.*}}>, vector<16xi8>
+// CHECK-NEXT: %[[W:.*]] = arith.extui %[[B]] : vector<16xi8> to vector<16xi16>
+// CHECK: arith.shli %[[W]], {{.*}} : vector<16xi16>
+// CHECK: arith.bitcast {{.*}} : vector<16xi16> to vector<16xf16>
+// CHECK: arith.extf {{.*}} : vector<16xf16> to vector<16xf32>
+// CHECK-COUNT-4: vector.fma
+// CHECK-NOT: vector.fma
+// CHECK-LABEL: func.func @cut
+// CHECK: linalg.generic
+func.func @floats(%x: memref<2x256xbf16>, %w: memref<2816x256xi8>, %sums: memref<2xf32>, %n: index) {
+  %c8 = arith.constant 8 : i16
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  scf.for %i = %c0 to %n step %c1 {
+    %row = memref.subview %w[%i, 0] [1, 256] [1, 1] : memref<2816x256xi8> to memref<256xi8, strided<[1], offset: ?>>
+    linalg.generic {indexing_maps = [#pairs, #own, #rows], iterator_types = ["parallel", "reduction"]}
+      ins(%x, %row : memref<2x256xbf16>, memref<256xi8, strided<[1], offset: ?>>) outs(%sums : memref<2xf32>) {
+    ^bb0(%a: bf16, %b: i8, %t: f32):
+      %0 = arith.extui %b : i8 to i16
+      %1 = arith.shli %0, %c8 : i16
+      %2 = arith.bitcast %1 : i16 to f16
+      %3 = arith.extf %2 : f16 to f32
+      %4 = arith.extf %a : bf16 to f32
+      %5 = arith.mulf %4, %3 : f32
+      %6 = arith.addf %t, %5 fastmath<reassoc> : f32
+      linalg.yield %6 : f32
+    }
+  }
+  return
+}
+
+func.func @cut(%x: memref<2x264xbf16>, %w: memref<2816x264xi8>, %sums: memref<2xf32>, %n: index) {
+  %c8 = arith.constant 8 : i16
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  scf.for %i = %c0 to %n step %c1 {
+    %row = memref.subview %w[%i, 0] [1, 264] [1, 1] : memref<2816x264xi8> to memref<264xi8, strided<[1], offset: ?>>
+    linalg.generic {indexing_maps = [#pairs, #own, #rows], iterator_types = ["parallel", "reduction"]}
+      ins(%x, %row : memref<2x264xbf16>, memref<264xi8, strided<[1], offset: ?>>) outs(%sums : memref<2xf32>) {
+    ^bb0(%a: bf16, %b: i8, %t: f32):
+      %0 = arith.extui %b : i8 to i16
+      %1 = arith.shli %0, %c8 : i16
+      %2 = arith.bitcast %1 : i16 to f16
+      %3 = arith.extf %2 : f16 to f32
+      %4 = arith.extf %a : bf16 to f32
+      %5 = arith.mulf %4, %3 : f32
+      %6 = arith.addf %t, %5 fastmath<reassoc> : f32
+      linalg.yield %6 : f32
+    }
+  }
+  return
+}
+
 } }
