@@ -24,7 +24,7 @@ from cuesta.tools.bench.measuring.on_gpu import measure_case
 from cuesta.tools.bench.reporting import gpu_page
 from cuesta.tools.bench.reporting import gpu_tables as tables
 from cuesta.tools.bench.reporting.gpu_page import page
-from cuesta.tools.bench.reporting.results import merged
+from cuesta.tools.bench.reporting.results import merged, read_results
 from cuesta.tools.bench.workers import processes
 from cuesta.tools.models import Built
 
@@ -248,6 +248,20 @@ def test_runs_melt_into_one() -> None:
         "suite": {},
         "language": {},
     }
+
+
+def test_runs_with_other_threads_do_not_melt(tmp_path: Path) -> None:
+    def written(name: str, machine: dict[str, Any]) -> Path:
+        path = tmp_path / name
+        path.write_text(json.dumps({"machine": machine, "commands": [], "times": {"x": machine}}))
+        return path
+
+    one, two = (written(f"{n}.json", {"cpu": "c", "threads": n}) for n in (1, 2))
+    assert read_results([one, one], ["times"], {"x"})["times"]["x"]["threads"] == 1
+    with pytest.raises(SystemExit, match=r"2\.json is of c with threads=2, .*1\.json of c with threads=1"):
+        read_results([one, two], ["times"], {"x"})
+    cards = [written(f"{name}.json", {"cpu": name, "gpu": {"name": name}}) for name in ("H100", "H200")]
+    assert read_results(cards, ["times"], {"x"})["times"]["x"]["cpu"] == "H200"
 
 
 def test_a_page_has_a_line_of_the_gpu() -> None:

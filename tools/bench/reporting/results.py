@@ -19,11 +19,22 @@ def command_line(argv: Sequence[str] | None) -> str:
 
 
 def read_results(paths: Sequence[Path], sections: Sequence[str], cases: Collection[str]) -> Results:
-    """Reads files as one run that has only the named cases."""
-    results = merged([json.loads(path.read_text()) for path in paths], sections)
+    """Reads files as one run that has only the named cases. Ends the program with a message if two are of different
+    CPUs, or of different numbers of threads, which no page tells apart."""
+    parts = [json.loads(path.read_text()) for path in paths]
+    made_by = [_cpu_of(part["machine"]) for part in parts]
+    for path, own in zip(paths, made_by, strict=True):
+        if own != made_by[0]:
+            raise SystemExit(f"cuesta-bench: {path} is of {own}, {paths[0]} of {made_by[0]}: a page is of one of them")
+    results = merged(parts, sections)
     for section in sections:
         results[section] = {name: found for name, found in results[section].items() if name in cases}
     return results
+
+
+def _cpu_of(machine: Mapping[str, Any]) -> str:
+    """What a run on a CPU was measured on; empty for runs on GPUs, which are added up over machines."""
+    return "" if machine.get("gpu") else f"{machine.get('cpu')} with threads={machine.get('threads')}"
 
 
 def merged(parts: Sequence[Results], sections: Sequence[str]) -> Results:
