@@ -23,7 +23,7 @@ from cuesta.dialects.affine_maps import projection
 from cuesta.dialects.kernel_module import kernel_modules
 from cuesta.dialects.named_linalg import is_generic
 from cuesta.dialects.types import index_value
-from cuesta.dialects.upstream_fields import ITERATOR_TYPES, PARALLEL, STATIC_OFFSETS
+from cuesta.dialects.upstream_fields import INDEXING_MAPS, ITERATOR_TYPES, PARALLEL, STATIC_OFFSETS
 from cuesta.lowering.linalg_to_loops.vector_loops import LANES, scratch
 from cuesta.passes.infra.graph_rewrite import functions
 from cuesta.passes.infra.registry import Pass, register_pass
@@ -80,7 +80,7 @@ class _Rows:
         if not all(_is_of_row(x, loop) and all(use.owner.operation in last for use in x.uses) for x in elements):
             return None
         # Each result is written here only: no row reads what an earlier one has written.
-        results = [op.operands[len(op.operands) - 1] for op in last]
+        results = [x for op in last for x in op.opview.outputs]
         written = [x for x in results if x not in scalars]
         if not all(x in elements and sum(1 for _ in x.owner.operands[0].uses) == 1 for x in written):
             return None
@@ -121,8 +121,8 @@ class _Rows:
                     starts = [first if d == moving else index_value(n) for d, n in enumerate(STATIC_OFFSETS.of(view))]
                     op.operands[i] = _part(view.operands[0], starts, moving, count)
             maps.append(whole if op.operands[i] == x else along)
-        op.attributes["indexing_maps"] = ir.ArrayAttr.get(maps)
-        op.attributes[ITERATOR_TYPES.name] = ITERATOR_TYPES.write([PARALLEL])
+        op.attributes[INDEXING_MAPS.name] = ir.ArrayAttr.get(maps)
+        ITERATOR_TYPES.put(op, [PARALLEL])
         op.move_before(end)
 
     def _shift(self, first: Value, batches: dict[Value, Value]) -> None:

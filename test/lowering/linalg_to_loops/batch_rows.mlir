@@ -107,4 +107,32 @@ func.func @positions(%w: memref<64x32xi64>, %y: memref<64xi64>, %low: index, %hi
   }
   return
 }
+
+// Two results of one op: the first is read by the next row's sum.
+// CHECK-LABEL: func.func @two_results
+// CHECK: scf.for %{{.*}} = %{{.*}} to %{{.*}} step %c1
+// CHECK-NOT: scf.for
+// CHECK: return
+func.func @two_results(%w: memref<64x32xf32>, %y: memref<64xf32>, %z: memref<64xf32>, %low: index, %high: index) {
+  %c1 = arith.constant 1 : index
+  %sum = memref.alloca() : memref<f32>
+  scf.for %i = %low to %high step %c1 {
+    %row = memref.subview %w[%i, 0] [1, 32] [1, 1] : memref<64x32xf32> to memref<32xf32, strided<[1], offset: ?>>
+    %before = memref.subview %y[0] [1] [1] : memref<64xf32> to memref<f32, strided<[]>>
+    memref.copy %before, %sum : memref<f32, strided<[]>> to memref<f32>
+    linalg.generic {indexing_maps = [#row, #sum], iterator_types = ["reduction"]} ins(%row : memref<32xf32, strided<[1], offset: ?>>) outs(%sum : memref<f32>) {
+    ^bb0(%a: f32, %t: f32):
+      %u = arith.addf %t, %a : f32
+      linalg.yield %u : f32
+    }
+    %to = memref.subview %y[%i] [1] [1] : memref<64xf32> to memref<f32, strided<[], offset: ?>>
+    %too = memref.subview %z[%i] [1] [1] : memref<64xf32> to memref<f32, strided<[], offset: ?>>
+    linalg.generic {indexing_maps = [#number, #number, #number], iterator_types = []} ins(%sum : memref<f32>) outs(%to, %too : memref<f32, strided<[], offset: ?>>, memref<f32, strided<[], offset: ?>>) {
+    ^bb0(%a: f32, %o: f32, %p: f32):
+      %t = math.exp %a : f32
+      linalg.yield %t, %a : f32, f32
+    }
+  }
+  return
+}
 } }
