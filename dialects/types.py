@@ -21,7 +21,7 @@ from cuesta.runtime.dtypes import SPELLING as SPELLING
 from cuesta.sizes import Number, Size, estimate, number, parse
 
 #: Type → the type of its storage, if that is another one. A complex number is stored as one integer with both parts.
-#: LLVM has no floats of 8 bits.
+#: A float of 8 bits is stored as an integer, because LLVM has no type for it.
 _STORAGE = {
     "i1": "i8",
     "ui8": "i8",

@@ -17,7 +17,7 @@ from cuesta.frontend.python_steps import is_view
 from cuesta.frontend.refused_arguments import is_checked, refuses
 from cuesta.frontend.refused_types import refused_type
 from cuesta.frontend.rules import sizes_of
-from cuesta.runtime.dtypes import COMPUTABLE, CONVERTED, SPELLING
+from cuesta.runtime.dtypes import COMPUTABLE, FLOAT8, SPELLING
 from cuesta.targets import Target
 from cuesta.torch_private.ops import OpOverload, schema_of
 from cuesta.torch_private.tensors import memory_of
@@ -31,6 +31,10 @@ def last_placeholder(graph: torch.fx.Graph) -> Node:
 def inserting_behind(node: Node) -> AbstractContextManager[Any]:
     """A context in which nodes are added to the node's graph behind it, and behind all placeholders."""
     return node.graph.inserting_after(node if node.op != "placeholder" else last_placeholder(node.graph))
+
+
+#: Ops that convert their operand to another type.
+_CONVERSIONS = frozenset({torch.ops.aten._to_copy, torch.ops.prims.convert_element_type})
 
 
 def packet_of(node: Node) -> Any:
@@ -81,7 +85,7 @@ def not_compilable(node: Node, device: torch.device, moves_scalars: bool, gpu: b
     operands = [n.meta["val"] for n in tensor_nodes((node.args, node.kwargs))]
     if any(0 in sizes_of(meta) for meta in operands + _read_results(node)) and not _leaves_out_empty(node):
         return "a tensor without elements"
-    known = COMPUTABLE | CONVERTED if _moves_or_converts(node) else COMPUTABLE
+    known = COMPUTABLE | FLOAT8 if is_view(node) or packet_of(node) in _CONVERSIONS else COMPUTABLE
     for meta in operands + result_metas(node):
         # cuesta's own ops pass on random seeds, whose types kernels do not compute on.
         if SPELLING.get(meta.dtype) not in known and not str(node.target).startswith("cuesta."):
@@ -96,19 +100,6 @@ def not_compilable(node: Node, device: torch.device, moves_scalars: bool, gpu: b
     if refused:
         return f"{str(refused).removeprefix('torch.')} input: ATen raises"
     return "invalid arguments: ATen raises" if is_checked(node.target) and _is_refused(node) else None
-
-
-#: Ops whose results are views of their operand.
-_VIEWS = frozenset(
-    f"aten.{name}"
-    for name in ("view", "t", "transpose", "permute", "unsqueeze", "squeeze", "expand", "slice", "detach", "alias")
-)
-_CONVERSIONS = frozenset({"aten._to_copy", "prims.convert_element_type"})
-
-
-def _moves_or_converts(node: Node) -> bool:
-    """Whether an op views its operand, or converts it to another type."""
-    return str(getattr(node.target, "overloadpacket", node.target)) in _VIEWS | _CONVERSIONS
 
 
 def _is_refused(node: Node) -> bool:

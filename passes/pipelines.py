@@ -27,7 +27,7 @@ class Stage:
 #: Splits reductions that are long or leave too few tiles for the threads. With symbolic sizes they stay whole.
 _SPLIT = "split-reductions{longest=2048 programs=16 returned=true symbolic=false}"
 
-#: Repeats a conversion for readers that read the result over and over.
+#: Repeats a conversion for readers that broadcast the result to 16 times its elements and more.
 _REPEAT = "repeat-conversions{small=0 broadcast=16}"
 
 _GRAPH = (
@@ -80,7 +80,7 @@ _GRAPH = (
     "sink-concatenations",
     # 10. Cut rows into parts where one kernel can then reduce along and across them. No later pass moves the reshapes.
     "cut-rows",
-    # 11. Rows that several weights multiply are widened by each product. Last, as cse would merge conversions again.
+    # 11. A narrow row that several weights multiply is widened by each product. Last: cse would merge the conversions.
     _REPEAT,
 )
 
@@ -126,7 +126,7 @@ _BUFFERS = (
 _LOOPS = (
     # 1. The copies that bufferisation left become loops too.
     "expand-copies",
-    # What follows the sums of a row waits for 16 rows, while it is an op of its own.
+    # The epilogue of a row's sums is computed for 16 rows at once, while it is an op of its own.
     "batch-rows",
     # 2. Matrix products are lowered before generic loops are made: their sums stay in registers.
     "multiply-rows",

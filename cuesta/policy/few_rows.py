@@ -5,6 +5,6 @@ chooses such a kernel and who lowers it must agree."""
 FEW_ROWS = 16
 #: The most elements of an operand that a kernel copies once for all rows of the weight, such as the left factor.
 MOST_COPIED = 1 << 16
-#: The most of them if they are copied in f32 and read again for each row of the weight: they stay in L1. With 16384,
-#: 16 rows of 1024 by a weight of float8 took 2.6 times as long as with the weight widened in memory.
+#: The most elements where the copy is f32 and is read again for each row of the weight, so that it should stay in L1.
+#: 16 rows of 1024 elements by a weight of float8 took 2.6 times as long as with the weight widened in memory.
 MOST_COPIED_WIDE = 12 << 10

@@ -37,5 +37,5 @@ COMPUTABLE = frozenset(
     {"f32", "f64", "bf16", "f16", "i64", "i32", "i16", "i8", "ui8", "i1", "complex<f32>", "complex<f64>"}
 )
 
-#: The dtypes that kernels convert from and to, but do not compute on.
-CONVERTED = frozenset({"f8E4M3FN", "f8E5M2"})
+#: The floats of 8 bits. Kernels convert from and to them, but do not compute on them.
+FLOAT8 = frozenset({"f8E4M3FN", "f8E5M2"})

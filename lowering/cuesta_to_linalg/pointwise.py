@@ -13,8 +13,9 @@ from cuesta.dialects.cuesta import pointwise
 from cuesta.dialects.scalar import Scalar, Value, scalar_for
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.lowering.cuesta_to_linalg.builder import LinalgBuilder
-from cuesta.lowering.cuesta_to_linalg.float8 import is_float8, narrow_float8, widen_float8
+from cuesta.lowering.cuesta_to_linalg.float8 import narrow_float8, widen_float8
 from cuesta.lowering.cuesta_to_linalg.rules import lowers
+from cuesta.runtime.dtypes import FLOAT8
 from cuesta.sizes import Number
 
 
@@ -60,14 +61,14 @@ def lower_where(b: LinalgBuilder, op: ir.Operation) -> None:
 def lower_convert(b: LinalgBuilder, op: ir.Operation) -> None:
     sizes, loops = _loops(op)
     source, target = spelling_of(op.operands[0]), spelling_of(op.results[0])
-    kind = types.element("f32" if is_float8(target) else target.replace("ui8", "i8"))
+    kind = types.element("f32" if target in FLOAT8 else target.replace("ui8", "i8"))
     access = b.broadcast_access(op.operands[0], sizes, loops)
     # ATen converts floats to uint8 by way of int64, to all other integers of fewer bits by way of int32.
     steps = [types.element("i64"), kind] if target == "ui8" and types.is_float(source) else [kind]
 
     def convert(s: Scalar, x: Value) -> Value:
-        wide = widen_float8(s, x, source) if is_float8(source) else x
+        wide = widen_float8(s, x, source) if source in FLOAT8 else x
         result = functools.reduce(scalar_for(source).convert, steps, wide)
-        return narrow_float8(s, result, target) if is_float8(target) else result
+        return narrow_float8(s, result, target) if target in FLOAT8 else result
 
     b.squeezed[op.results[0]] = b.generic([access], [sizes[d] for d in loops], target, convert)

@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from cuesta.errors import ArtefactError
+from cuesta.options import Environment
 from cuesta.runtime.archive import members
 from cuesta.runtime.elf import perf_map
 from cuesta.runtime.elf import tables as elf
@@ -80,7 +81,7 @@ def load_object(data: bytes, resolve: Resolve) -> LoadedObject:
         for image in images:
             image.memory.close()
         raise
-    if perf_map.is_wanted():
+    if Environment.read().perf_map:
         perf_map.add_to_map(function for image in images for function in image.functions())
     exported = {name: address for image in images for name, address in image.exports().items() if times[name] < 2}
     return LoadedObject(exported, [image.memory for image in images])

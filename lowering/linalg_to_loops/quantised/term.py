@@ -16,11 +16,13 @@ Value: TypeAlias = ir.Value
 class ByteValue:
     """A float that a generic's body makes of a byte."""
 
+    #: the number of the operand that has the byte
     operand: int
-    #: which of a byte's values of 4 bits it is; -1: the byte is the value
+    #: 0 or 1 for the lower or upper 4 bits of the byte, -1 for the whole byte
     half: int = -1
+    #: whether a whole byte is a signed integer
     signed: bool = False
-    #: where the byte is no integer: what the body computes from it
+    #: the f32 that the body computes from a whole byte, if it is no conversion of an integer
     computed: Value | None = None
 
 
@@ -32,7 +34,7 @@ class QuantisedTerm:
     weight: int
     #: by which value of a byte they are multiplied; one for bytes that are values themselves
     x: tuple[int, ...]
-    #: the last of a byte's values
+    #: how a byte becomes the factor of the last of `x`
     value: ByteValue
     scale: int | None
 

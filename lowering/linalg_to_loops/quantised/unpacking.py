@@ -7,7 +7,7 @@ other factor is laid out in that order once, for all rows.
     tables   64 bytes as 16 integers: the same with a table of 16 f32
     plain    16 bytes: the mask or the shift, and a conversion to f32
 
-Bytes that are floats are what the generic's body computes from them, 16 at a time.
+For other bytes, such as floats of 8 bits, the ops of the generic's body are repeated on vectors of 16.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import TypeAlias
 
 from cuesta._mlir import arith, ir, vector
 from cuesta.dialects.clones import repeat_op
+from cuesta.lowering.linalg_to_loops.sums.terms import belongs_to
 from cuesta.lowering.linalg_to_loops.vector_loops import LANES, vector_type
 from cuesta.lowering.linalg_to_loops.x86 import looked_up
 
@@ -129,7 +130,7 @@ def whole_bytes(signed: bool, pairs: bool, count: int) -> Unpacking:
 
 
 def computed_bytes(value: Value, count: int) -> Unpacking:
-    """What a generic's body computes from a byte, as `count` vectors of f32."""
+    """The f32 `value` that a generic's body computes from a byte, for `count` vectors of bytes."""
 
     def vectors(load: Load) -> list[Value]:
         return [_repeated(value, load(at, LANES)) for at in range(0, count * LANES, LANES)]
@@ -138,16 +139,16 @@ def computed_bytes(value: Value, count: int) -> Unpacking:
 
 
 def _repeated(value: Value, stored: Value) -> Value:
-    """A number of a generic's body for each lane, with these bytes in place of its one operand's."""
+    """Repeats the ops that compute a generic's `value` from one byte, on a vector of `stored` bytes."""
     body = value.owner.operation.block
     found: dict[Value, Value] = {}
 
     def of(x: Value) -> Value:
         if x not in found:
-            if isinstance(x.owner, ir.Block):
-                found[x] = stored
-            elif x.owner.operation.block != body:
+            if not belongs_to(x, body):
                 found[x] = vector.broadcast(vector_type(x.type), x)
+            elif isinstance(x.owner, ir.Block):
+                found[x] = stored
             else:
                 found[x] = repeat_op(x.owner, [of(y) for y in x.owner.operands], vector_type(x.type)).results[0]
         return found[x]

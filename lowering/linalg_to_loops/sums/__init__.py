@@ -1,3 +1,3 @@
-"""Lowers generics that add up: sums along rows that come from memory, long sums, sums at strided places, and what is
-computed from a row's sums. `terms` reads such a generic; `added_across` adds up the lanes of vectors together.
+"""Lowers generics that add up: sums along rows that come from memory, long sums, sums at strided places, and the
+epilogues of a row's sums. `terms` reads such a generic; `added_across` adds up the lanes of several vectors together.
 """

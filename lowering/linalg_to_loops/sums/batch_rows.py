@@ -1,4 +1,4 @@
-"""Computes what follows the sums of a row for 16 rows at once, with vectors.
+"""Computes the epilogue of a row's sums, such as an activation, for 16 rows at once, with vectors.
 
     scf.for %i = %low to %high {              scf.for %b = %low to %high step 16 {
       linalg.generic {sum} outs(%sum)           scf.for %r = 0 to %count {
@@ -8,8 +8,9 @@
                                                 linalg.generic {silu} ins(%sums[0 : %count]) outs(%y[%b : %b + %count])
                                               }
 
-A row of quantised weights takes as long as an exponential and a division of its sum, which no other row's work hides:
-gate and up projections of a decoding step with weights of 4 bits took 1.4 of the time.
+For one row the epilogue is scalar code. A row of a 4-bit weight takes no longer than its exponential and division, and
+the processor does not overlap the two. Without this pass the gate and up projections of a decoding step take 1.4 of the
+time.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ from cuesta.dialects.kernel_module import kernel_modules
 from cuesta.dialects.named_linalg import is_generic
 from cuesta.dialects.types import index_value
 from cuesta.dialects.upstream_fields import INDEXING_MAPS, ITERATOR_TYPES, PARALLEL, STATIC_OFFSETS
+from cuesta.lowering.linalg_to_loops.sums.terms import belongs_to
 from cuesta.lowering.linalg_to_loops.vector_loops import LANES, scratch
+from cuesta.lowering.linalg_to_loops.views import starts_of
 from cuesta.passes.infra.graph_rewrite import functions
 from cuesta.passes.infra.registry import Pass, register_pass
 
@@ -36,7 +39,7 @@ _ANYWHERE = ir.ShapedType.get_dynamic_stride_or_offset()
 
 @register_pass("batch-rows")
 class BatchRows(Pass):
-    """Computes what follows the sums of a row for several rows at once."""
+    """Computes the epilogue of a row's sums for several rows at once."""
 
     def run(self, module: ir.Module) -> None:
         with module.context:
@@ -50,24 +53,24 @@ class BatchRows(Pass):
 
 @dataclass(frozen=True)
 class _Rows:
-    """A loop over rows whose body ends with generics that compute numbers from numbers."""
+    """A loop over rows whose body ends with an epilogue: generics of scalars (rank 0)."""
 
     loop: scf.ForOp
-    #: the generics at the body's end
+    #: the epilogue's generics, in order
     last: list[ir.Operation]
-    #: their operands in the kernel's scratch memory
+    #: the epilogue's operands in scratch memory
     scalars: list[Value]
-    #: their operands that are elements of a tensor, one for each row
+    #: the epilogue's operands that are the row's element of a tensor
     elements: list[Value]
 
     @staticmethod
     def of(loop: scf.ForOp) -> _Rows | None:
-        """The rows of a loop; None if what its body ends with cannot wait for other rows."""
+        """The rows of a loop; None if the loop has no epilogue, or one that cannot run after later rows' sums."""
         last = _last(loop)
         if not last or list(loop.results):
             return None
         inner = [inner for op in last for inner in op.regions[0].blocks[0].operations]
-        if any(_is_of(x, loop.body) for op in inner for x in op.operands):
+        if any(belongs_to(x, loop.body) for op in inner for x in op.operands):
             return None
         operands = list(dict.fromkeys(x for op in last for x in op.operands))
         scalars = [x for x in operands if maker(x, memref.AllocaOp)]
@@ -79,7 +82,7 @@ class _Rows:
             return None
         if not all(_is_of_row(x, loop) and all(use.owner.operation in last for use in x.uses) for x in elements):
             return None
-        # Each result is written here only: no row reads what an earlier one has written.
+        # Nothing else in the kernel uses the tensors that the epilogue writes, so no row reads another row's result.
         results = [x for op in last for x in op.opview.outputs]
         written = [x for x in results if x not in scalars]
         if not all(x in elements and sum(1 for _ in x.owner.operands[0].uses) == 1 for x in written):
@@ -108,7 +111,7 @@ class _Rows:
     def _widen(
         self, op: ir.Operation, batches: dict[Value, Value], first: Value, count: Value, end: ir.Operation
     ) -> None:
-        """Moves a generic of numbers behind the loop over rows, where it computes `count` numbers."""
+        """Moves a generic of scalars behind the loop over rows, where it computes `count` elements."""
         along, whole = projection(1, [0]), projection(1, [])
         maps = []
         for i, x in enumerate(op.operands):
@@ -116,9 +119,9 @@ class _Rows:
                 if x in self.scalars:
                     op.operands[i] = _part(batches[x], [index_value(0)], 0, count)
                 elif x in self.elements:
-                    view = x.owner
+                    view, starts = x.owner, starts_of(x.owner)
                     moving = STATIC_OFFSETS.of(view).index(_ANYWHERE)
-                    starts = [first if d == moving else index_value(n) for d, n in enumerate(STATIC_OFFSETS.of(view))]
+                    starts[moving] = first
                     op.operands[i] = _part(view.operands[0], starts, moving, count)
             maps.append(whole if op.operands[i] == x else along)
         op.attributes[INDEXING_MAPS.name] = ir.ArrayAttr.get(maps)
@@ -126,7 +129,7 @@ class _Rows:
         op.move_before(end)
 
     def _shift(self, first: Value, batches: dict[Value, Value]) -> None:
-        """Lets the loop over rows count from 0, and keep the numbers of each row in the batches."""
+        """Lets the loop over rows count from 0, and store each row's scalars in the batches."""
         row = self.loop.induction_variable
         with ir.InsertionPoint.at_block_begin(self.loop.body), self.loop.location:
             at = arith.addi(first, first)
@@ -141,7 +144,7 @@ class _Rows:
 
 
 def _last(loop: scf.ForOp) -> list[ir.Operation]:
-    """The generics of numbers at the end of a loop's body, in order; none if the body consists of them."""
+    """The generics of scalars at the end of a loop's body, in order; none if the body has no other ops."""
     found: list[ir.Operation] = []
     for op in reversed([op.operation for op in loop.body.operations][:-1]):
         if op.name == memref.SubViewOp.OPERATION_NAME:
@@ -150,11 +153,6 @@ def _last(loop: scf.ForOp) -> list[ir.Operation]:
             return found[::-1]
         found.append(op)
     return []
-
-
-def _is_of(x: Value, body: ir.Block) -> bool:
-    """Whether a value is an argument of a block, or computed in it."""
-    return (x.owner if isinstance(x.owner, ir.Block) else x.owner.operation.block) == body
 
 
 def _is_of_row(x: Value, loop: scf.ForOp) -> bool:

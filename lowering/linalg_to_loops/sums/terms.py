@@ -41,6 +41,11 @@ def is_inside(x: Value, op: ir.Operation) -> bool:
     return not isinstance(x.owner, ir.Block) and x.owner.operation.block == op.regions[0].blocks[0]
 
 
+def belongs_to(x: Value, block: ir.Block) -> bool:
+    """Whether a value is an argument of a block, or computed in it."""
+    return (x.owner if isinstance(x.owner, ir.Block) else x.owner.operation.block) == block
+
+
 def is_shared(x: Value) -> bool:
     """Whether an operand is the same for all tiles, and small."""
     kind = ir.MemRefType(x.type)

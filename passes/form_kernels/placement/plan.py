@@ -124,7 +124,7 @@ def plan(
         elif isinstance(item, Node) and multiplies_pixels(item.op):
             _prefer_rows(where, item, grouping, returned)
         elif is_attention(item.op) and KernelAttention.masked.of(item.op):
-            # Blocks of a mask, or of a bias, are read along the keys.
+            # The kernel reads a mask, or a bias, along the keys: that dim shall be contiguous.
             mask = item.op.operands[len(item.op.operands) - 1]
             _prefer(where, mask, row_major(shape_of(mask)))
     blocks = _in_blocks(items, grouping)

@@ -8,8 +8,8 @@
 If the readers become one kernel, the kernel converts twice, which costs nothing beside its memory traffic. If they
 become two, the first need not write the wide tensor for the second.
 
-A CPU's kernel may well notice a second conversion. There `broadcast` asks for readers that read the tensor over and
-over, as products of one row by several weights do: a kernel converts it once for all rows, or multiplies it as it is.
+On a CPU a second conversion takes time. There `broadcast` restricts the pass to readers that broadcast the tensor, such
+as products of one row by several weights: their kernels convert the row once, or multiply by the narrow row.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from cuesta.dialects.types import byte_count, byte_size, shape_of, spelling_of
 from cuesta.passes.analysis.aliases import returning
 from cuesta.passes.infra.graph_rewrite import rewrite_ops
 from cuesta.passes.infra.registry import Pass, register_pass
-from cuesta.sizes.polynomial import estimate
+from cuesta.sizes import estimate
 
 _B = GraphBuilder()
 
@@ -37,7 +37,7 @@ class RepeatConversions(Pass):
 
     #: The most bytes of a wide tensor that is not worth another conversion.
     small: int = 1 << 16
-    #: A reader gets a conversion of its own if its result has at least so many times the elements of the tensor.
+    #: A reader gets a conversion of its own only if its result has at least `broadcast` times the tensor's elements.
     broadcast: int = 0
 
     def run(self, module: ir.Module) -> None:
@@ -66,5 +66,6 @@ class RepeatConversions(Pass):
         return None
 
     def _broadcasts(self, value: ir.Value, reader: ir.Operation) -> bool:
+        """Whether a reader broadcasts a value as much as the option asks."""
         wide = max((estimate(shape_of(result)) for result in reader.results), default=0)
         return wide >= self.broadcast * estimate(shape_of(value))

@@ -4,8 +4,8 @@
     x · W[n, :] = sum over g of scale[n, g] * (sum over the group of x * values - zero[n, g] * sum over it of x)
 
 That is how users write a weight of 8 or 4 bits, floats of 8 bits among them: conversion, difference, scale, product.
-Where it is multiplied by a vector, or on a CPU by a few rows, the kernel then reads the weight as it is
-stored, and each element costs its conversion and one multiplication for each row.
+Where it is multiplied by a vector, or on a CPU by a few rows, the kernel then reads the weight as it is stored, and
+each element costs its conversion and one multiplication for each row.
 Values of 4 bits that are unpacked and interleaved stay apart: each half is multiplied by its own elements of x. The
 scaled weight is not rounded, so sums are more exact than eager's. On a GPU a group's sums are finished before they are
 scaled.
@@ -29,7 +29,7 @@ from cuesta.dialects.types import shape_of, spelling_of, static_shape
 from cuesta.passes.analysis.match import number
 from cuesta.passes.form_kernels.fusion.contractions import SHORT, SPANNED
 from cuesta.policy.few_rows import FEW_ROWS, MOST_COPIED, MOST_COPIED_WIDE
-from cuesta.runtime.dtypes import CONVERTED
+from cuesta.runtime.dtypes import FLOAT8
 from cuesta.sizes import Number
 
 _B = GraphBuilder()
@@ -37,8 +37,8 @@ Value: TypeAlias = ir.Value
 
 #: Integers that bf16 and f16 hold exactly.
 NARROW_INTEGERS = ("i8", "ui8")
-#: What a weight is stored as: numbers of 8 bits.
-NARROW = (*NARROW_INTEGERS, *CONVERTED)
+#: The types that a quantised weight is stored in.
+NARROW = (*NARROW_INTEGERS, *FLOAT8)
 _FLOATS = ("f32", "bf16", "f16")
 #: The fewest bytes of a row that `multiply-quantised` unpacks at once.
 _BYTES_AT_ONCE = 16
@@ -104,7 +104,7 @@ class Quantised:
         if self.groups > 1 and not has_scales:
             return False
         is_stored = _is_stored(self.parts[0]) if len(self.parts) == 1 else _are_halves(self.parts)
-        is_float = spelling_of(self.parts[0]) in CONVERTED
+        is_float = spelling_of(self.parts[0]) in FLOAT8
         whole_groups = (self.groups == 1 and not is_float) or self.size % (self.groups * _BYTES_AT_ONCE) == 0
         return is_stored and whole_groups and rows * self.size <= (MOST_COPIED_WIDE if is_float else MOST_COPIED)
 
@@ -230,7 +230,7 @@ def _less_a_number(x: Value) -> tuple[Value, Value | None]:
 
 
 def _is_stored(x: Value) -> bool:
-    """Whether a value is the caller's bytes, or a view of them."""
+    """Whether a value is an argument of 8 bits an element, or a view of one."""
     x = _unreshaped(x)
     return isinstance(x.owner, ir.Block) and spelling_of(x) in NARROW
 

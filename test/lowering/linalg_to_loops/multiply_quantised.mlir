@@ -190,4 +190,33 @@ func.func @cut(%x: memref<2x264xbf16>, %w: memref<2816x264xi8>, %sums: memref<2x
   return
 }
 
+// A number from outside the body is the same for all lanes.
+// CHECK-LABEL: func.func @floats_times
+// CHECK-SAME: %[[F:[^:]*]]: f32, %{{.*}}: index)
+// CHECK: vector.load {{.*}} : memref<256xi8, {{.*}}>, vector<16xi8>
+// CHECK: vector.broadcast %[[F]] : f32 to vector<16xf32>
+// CHECK-COUNT-4: vector.fma
+func.func @floats_times(%x: memref<2x256xbf16>, %w: memref<2816x256xi8>, %sums: memref<2xf32>, %f: f32, %n: index) {
+  %c8 = arith.constant 8 : i16
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  scf.for %i = %c0 to %n step %c1 {
+    %row = memref.subview %w[%i, 0] [1, 256] [1, 1] : memref<2816x256xi8> to memref<256xi8, strided<[1], offset: ?>>
+    linalg.generic {indexing_maps = [#pairs, #own, #rows], iterator_types = ["parallel", "reduction"]}
+      ins(%x, %row : memref<2x256xbf16>, memref<256xi8, strided<[1], offset: ?>>) outs(%sums : memref<2xf32>) {
+    ^bb0(%a: bf16, %b: i8, %t: f32):
+      %0 = arith.extui %b : i8 to i16
+      %1 = arith.shli %0, %c8 : i16
+      %2 = arith.bitcast %1 : i16 to f16
+      %3 = arith.extf %2 : f16 to f32
+      %4 = arith.addf %3, %f : f32
+      %5 = arith.extf %a : bf16 to f32
+      %6 = arith.mulf %5, %4 : f32
+      %7 = arith.addf %t, %6 fastmath<reassoc> : f32
+      linalg.yield %7 : f32
+    }
+  }
+  return
+}
+
 } }

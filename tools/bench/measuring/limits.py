@@ -23,8 +23,8 @@ SAMPLES = 7
 MEMORY_BYTES = 256 << 20
 """Bytes read to measure the memory if the cache sizes are unknown."""
 BEYOND = 16
-"""The memory's bytes over those of the last cache. Of four times its size a cache keeps a part from pass to pass: two
-threads read 128 MiB at 48 GB/s behind an L3 of 32 MiB, 512 MiB and 1 GiB at 43 (AMD EPYC, Zen 5)."""
+"""The size of the block that measures the memory, over that of the last cache. A cache keeps a part of a block of four
+times its size from pass to pass: behind an L3 of 32 MiB two threads read 128 MiB at 48 GB/s, 512 MiB at 43 (Zen 5)."""
 
 _CPUS = Path("/sys/devices/system/cpu")
 
