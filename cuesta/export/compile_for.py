@@ -50,6 +50,8 @@ from cuesta.torch_private.fake_tensors import (
 from cuesta.torch_private.pytree import tree_map
 from cuesta.torch_versions import warn_if_untested
 
+_ATEN = torch.ops.aten
+_CONTIGUOUS = torch.contiguous_format
 _MANY = 1 << 20
 
 
@@ -236,7 +238,36 @@ def _move(graph: torch.fx.GraphModule, device: torch.device) -> None:
         for node in graph.graph.nodes:
             if node.op == "get_attr":
                 setattr(graph, node.target, _on(getattr(graph, node.target), device))
-    FakeTensorProp(graph, mode).propagate_dont_convert_inputs(*moved)
+    _OnDevice(graph, mode).propagate_dont_convert_inputs(*moved)
+
+
+class _OnDevice(FakeTensorProp):
+    """Gives the nodes of a graph their tensors on another device, where an op may choose other strides for its result.
+    A view that these do not allow gets a contiguous copy, as torch's `reshape` makes one."""
+
+    def propagate_dont_convert_inputs(self, *args: Any) -> Any:
+        self._copied: list[torch.fx.Node] = []
+        result = super().propagate_dont_convert_inputs(*args)
+        for node in self._copied:
+            source = node.all_input_nodes[0]
+            with node.graph.inserting_before(node), self._mode:
+                copy = node.graph.call_function(_ATEN.clone.default, (source,), {"memory_format": _CONTIGUOUS})
+                copy.meta = {**source.meta, "val": source.meta["val"].clone(memory_format=_CONTIGUOUS)}
+            node.replace_input_with(source, copy)
+        return result
+
+    def run_node(self, node: torch.fx.Node) -> Any:
+        if node.target is not _ATEN.view.default:
+            return super().run_node(node)
+        try:
+            return super().run_node(node)
+        except (RuntimeError, ValueError):  # the strides do not allow it; anything else fails in reshape, too
+            self._copied.append(node)
+            node.target = _ATEN.reshape.default
+            try:
+                return super().run_node(node)
+            finally:
+                node.target = _ATEN.view.default
 
 
 def _on(value: Any, device: torch.device) -> Any:

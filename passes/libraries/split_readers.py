@@ -16,12 +16,12 @@ from dataclasses import dataclass
 
 from cuesta._mlir import ir
 from cuesta.dialects.clones import repeat_op
-from cuesta.dialects.cuesta.shape import Permute
+from cuesta.dialects.cuesta.shape import Permute, Reshape
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import shape_of, spelling_of, static_shape, tensor
-from cuesta.passes.analysis.match import only_has_ones
 from cuesta.passes.graph.hoist_reshapes import POINTWISE
 from cuesta.passes.infra.graph_rewrite import users
+from cuesta.sizes import Number, Size
 
 _B = GraphBuilder()
 
@@ -35,16 +35,16 @@ class Merged:
     dims: tuple[tuple[int, ...], ...]
 
     def build(self) -> ir.Value:
-        sizes = static_shape(self.source)
+        sizes = shape_of(self.source)
         turned = _B.permute(self.source, [d for dims in self.dims for d in dims])
         return _B.reshape(turned, [math.prod(sizes[d] for d in dims) for dims in self.dims])
 
     def parted(self, x: ir.Value) -> ir.Value | None:
         """x, which broadcasts to the view, with dims that broadcast to the source; None where it has only a part of a
         dim."""
-        sizes = static_shape(self.source)
+        sizes = shape_of(self.source)
         own = [1] * (len(self.dims) - len(shape_of(x))) + list(shape_of(x))
-        parts: list[int] = []
+        parts: list[Number] = []
         for size, dims in zip(own, self.dims, strict=True):
             whole = [sizes[d] for d in dims]
             if size not in (1, math.prod(whole)):
@@ -54,16 +54,27 @@ class Merged:
         return _B.permute(_B.reshape(x, parts), [order.index(d) for d in range(len(order))])
 
     def viewed(self, op: ir.Operation) -> Merged | None:
-        """What `op` makes of this view, if it is a view that permutes dims or adds and takes away dims of 1."""
+        """What `op` makes of this view, if it is a view that permutes or merges dims, or adds and takes away dims of
+        1."""
         if Permute.matches(op):
             return Merged(self.source, tuple(self.dims[d] for d in Permute.dims.of(op)))
-        if not only_has_ones(op) or not shape_of(op.results[0]):
+        if not Reshape.matches(op) or not shape_of(op.results[0]):
             return None
-        sizes = static_shape(op.operands[0])
-        kept = iter([dims for n, dims in zip(sizes, self.dims, strict=True) if n != 1])
-        first, *others = (() if n == 1 else next(kept) for n in shape_of(op.results[0]))
-        ones = [d for n, dims in zip(sizes, self.dims, strict=True) if n == 1 for d in dims]
-        return Merged(self.source, ((*ones, *first), *others))
+        old, new = shape_of(op.operands[0]), shape_of(op.results[0])
+        if any(isinstance(n, Size) for n in (*old, *new)):
+            return None
+        left = list(zip(static_shape(op.operands[0]), self.dims, strict=True))
+        merged: list[tuple[int, ...]] = []
+        for size in static_shape(op.results[0]):
+            count, dims = 1, tuple[int, ...]()
+            while count < size:
+                part, more = left.pop(0)
+                count, dims = count * part, dims + more
+            if count != size:
+                return None
+            merged.append(dims)
+        ones = [d for _, dims in left for d in dims]
+        return Merged(self.source, ((*ones, *merged[0]), *merged[1:]))
 
 
 def split_readers(value: ir.Value, view: Merged) -> None:

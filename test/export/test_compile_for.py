@@ -161,3 +161,27 @@ def test_several_results_of_reductions_in_one_kernel() -> None:
 
     compiled = cuesta.compile_for(cosine, (torch.randn(5, 5), torch.randn(5, 5)), target="cuda:90")
     assert len(compiled.kernels) == 1
+
+
+class Tokens(nn.Module):
+    """A convolution whose result a CPU and a GPU lay out differently, viewed as the GPU's layout does not allow."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.places = nn.Conv2d(32, 32, 3, padding=1, groups=32)
+        self.out = nn.Linear(32, 16)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        n, tokens, channels = x.shape
+        side = int(tokens**0.5)
+        y = self.places(x.transpose(1, 2).view(n, channels, side, side)).flatten(2).transpose(1, 2)
+        result: torch.Tensor = self.out(nn.functional.gelu(y))
+        return result
+
+
+def test_views_of_what_a_gpu_lays_out_differently() -> None:
+    x = torch.randn(2, 64, 32, dtype=torch.bfloat16)
+    compiled = cuesta.compile_for(Tokens().eval().bfloat16(), (x,), target="cuda:90")
+    # The convolution, its bias and gelu are one kernel; the weight is copied into the order of its places.
+    assert [kernel.name for kernel in compiled.kernels] == ["copy", "convolution_gelu"], str(compiled)
+    assert compiled.aten_calls == {"aten.addmm.default": 1}

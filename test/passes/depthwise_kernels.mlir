@@ -8,9 +8,9 @@
 // CHECK: %[[PLACES:.*]] = "cuesta.permute"(%[[FLAT]]) {dims = [1, 2, 0]}
 // CHECK: %[[IMAGES:.*]] = "cuesta.permute"(%[[X]]) {dims = [0, 2, 3, 1]}
 // CHECK: %[[SUM:.*]] = "cuesta.depthwise"(%[[IMAGES]], %[[PLACES]]) {dilation = [1, 1], padding = [1, 1], stride = [2, 2]} : {{.*}} -> tensor<2x3x3x8xf32>
-// CHECK: %[[BACK:.*]] = "cuesta.permute"(%[[SUM]]) {dims = [0, 3, 1, 2]}
-// CHECK: %[[BIASED:.*]] = "cuesta.add"(%[[BACK]],
-// CHECK: %[[Y:.*]] = "cuesta.convert"(%[[BIASED]])
+// CHECK: %[[BIASED:.*]] = "cuesta.add"(%[[SUM]],
+// CHECK: %[[ROUNDED:.*]] = "cuesta.convert"(%[[BIASED]])
+// CHECK: %[[Y:.*]] = "cuesta.permute"(%[[ROUNDED]]) {dims = [0, 3, 1, 2]}
 // CHECK: "cuesta.convolution"
 // CHECK: "cuesta.convolution"
 // CHECK: return %[[Y]]
@@ -30,8 +30,8 @@ func.func @forward(%x: tensor<2x8x6x6xbf16>, %w: tensor<8x1x3x3xbf16>, %b: tenso
 // stay.
 // CHECK-LABEL: func.func @backward
 // CHECK: %[[SUM:.*]] = "cuesta.depthwise"(%{{.*}}, %{{.*}}) {dilation = [-1, -1], padding = [-1, -1], stride = [1, 1]} : {{.*}} -> tensor<2x6x6x8xf32>
-// CHECK: %[[BACK:.*]] = "cuesta.permute"(%[[SUM]])
-// CHECK: %[[DX:.*]] = "cuesta.convert"(%[[BACK]])
+// CHECK: %[[ROUNDED:.*]] = "cuesta.convert"(%[[SUM]])
+// CHECK: %[[DX:.*]] = "cuesta.permute"(%[[ROUNDED]])
 // CHECK: %[[DW:.*]] = "aten.call"{{.*}}[false, true, false]{{.*}}positions = [1]
 // CHECK: %[[BOTH:.*]]:2 = "aten.call"{{.*}}[true, true, false]
 // CHECK: return %[[DX]], %[[DW]], %[[BOTH]]#0
@@ -40,5 +40,30 @@ func.func @backward(%g: tensor<2x8x6x6xbf16>, %h: tensor<2x8x3x3xbf16>, %x: tens
   %0:2 = "aten.call"(%g, %x, %w) {args = "[\22%0\22, \22%1\22, \22%2\22, [0], [1, 1], [1, 1], [1, 1], false, [0, 0], 8, [true, true, false]]", overload = "aten.convolution_backward.default", reason = "", result_strides = [[288, 1, 48, 8], [9, 9, 3, 1]]} : (tensor<2x8x6x6xbf16>, tensor<2x8x6x6xbf16>, tensor<8x1x3x3xbf16>) -> (tensor<2x8x6x6xbf16>, tensor<8x1x3x3xbf16>)
   %1:2 = "aten.call"(%h, %x, %w) {args = "[\22%0\22, \22%1\22, \22%2\22, [0], [2, 2], [1, 1], [1, 1], false, [0, 0], 8, [true, true, false]]", overload = "aten.convolution_backward.default", reason = "", result_strides = [[288, 1, 48, 8], [9, 9, 3, 1]]} : (tensor<2x8x3x3xbf16>, tensor<2x8x6x6xbf16>, tensor<8x1x3x3xbf16>) -> (tensor<2x8x6x6xbf16>, tensor<8x1x3x3xbf16>)
   return %0#0, %0#1, %1#0 : tensor<2x8x6x6xbf16>, tensor<8x1x3x3xbf16>, tensor<2x8x6x6xbf16>
+}
+}
+
+// CHECK: // -----
+// -----
+
+// What follows is computed with the dims of the kernel, though the images are viewed as tokens first, which merges two
+// of them; the scale has only some of the merged places, and stays behind the view.
+// CHECK-LABEL: func.func @tokens
+// CHECK: %[[SUM:.*]] = "cuesta.depthwise"
+// CHECK: %[[ROUNDED:.*]] = "cuesta.convert"(%[[SUM]])
+// CHECK: %[[GELU:.*]] = "cuesta.gelu"(%[[ROUNDED]]) : (tensor<2x6x6x8xbf16>) -> tensor<2x6x6x8xbf16>
+// CHECK: %[[TOKENS:.*]] = "cuesta.reshape"({{.*}}) : (tensor<2x6x6x8xbf16>) -> tensor<2x36x8xbf16>
+// CHECK: %[[PARTS:.*]] = "cuesta.reshape"({{.*}}) : {{.*}} -> tensor<2x4x9x8xbf16>
+// CHECK: %[[SCALED:.*]] = "cuesta.mul"(%[[PARTS]], %{{.*}})
+// CHECK: return %[[TOKENS]], %[[SCALED]]
+module attributes {cuesta.target = "cuda:90", cuesta.device = "cuda:0"} {
+func.func @tokens(%x: tensor<2x8x6x6xbf16>, %w: tensor<8x1x3x3xbf16>, %s: tensor<4x1x1xbf16>) -> (tensor<2x36x8xbf16>, tensor<2x4x9x8xbf16>) {
+  %0 = "cuesta.convolution"(%x, %w) {stride = [1, 1], padding = [1, 1], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 8 : i64, cudnn = "tensor_cores", result_strides = [[288, 1, 48, 8]]} : (tensor<2x8x6x6xbf16>, tensor<8x1x3x3xbf16>) -> tensor<2x8x6x6xbf16>
+  %1 = "cuesta.reshape"(%0) : (tensor<2x8x6x6xbf16>) -> tensor<2x8x36xbf16>
+  %2 = "cuesta.permute"(%1) {dims = [0, 2, 1]} : (tensor<2x8x36xbf16>) -> tensor<2x36x8xbf16>
+  %3 = "cuesta.gelu"(%2) : (tensor<2x36x8xbf16>) -> tensor<2x36x8xbf16>
+  %4 = "cuesta.reshape"(%3) : (tensor<2x36x8xbf16>) -> tensor<2x4x9x8xbf16>
+  %5 = "cuesta.mul"(%4, %s) : (tensor<2x4x9x8xbf16>, tensor<4x1x1xbf16>) -> tensor<2x4x9x8xbf16>
+  return %3, %5 : tensor<2x36x8xbf16>, tensor<2x4x9x8xbf16>
 }
 }

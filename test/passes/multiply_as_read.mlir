@@ -89,3 +89,24 @@ func.func @long_sums(%x: tensor<272x4096xbf16>, %w: tensor<4096x24xbf16>, %y: te
   %7 = "cuesta.exp"(%6) : (tensor<2x24x136xbf16>) -> tensor<2x24x136xbf16>
   return %3, %7 : tensor<2x24x136xbf16>, tensor<2x24x136xbf16>
 }
+
+// Where images are computed in channels_last, what is viewed as an image is permuted back: its rows are read as they
+// are. One that is read as rows of pixels is not.
+// CHECK-LABEL: func.func @turned_back
+// CHECK: "cuesta.mm"({{.*}}) : (tensor<512x64xbf16>, tensor<64x24xbf16>)
+// CHECK: "cuesta.mm"({{.*}}) : (tensor<2x24x64xbf16>, tensor<2x64x256xbf16>)
+func.func @turned_back(%x: tensor<512x64xbf16>, %w: tensor<64x24xbf16>, %b: tensor<24x1x1xbf16>) -> (tensor<2x16x16x24xbf16>, tensor<2x24x16x16xbf16>) {
+  %0 = "cuesta.mm"(%x, %w) : (tensor<512x64xbf16>, tensor<64x24xbf16>) -> tensor<512x24xbf16>
+  %1 = "cuesta.reshape"(%0) : (tensor<512x24xbf16>) -> tensor<2x256x24xbf16>
+  %2 = "cuesta.permute"(%1) {dims = [0, 2, 1]} : (tensor<2x256x24xbf16>) -> tensor<2x24x256xbf16>
+  %3 = "cuesta.reshape"(%2) : (tensor<2x24x256xbf16>) -> tensor<2x24x16x16xbf16>
+  %4 = "cuesta.add"(%3, %b) : (tensor<2x24x16x16xbf16>, tensor<24x1x1xbf16>) -> tensor<2x24x16x16xbf16>
+  %5 = "cuesta.permute"(%4) {dims = [0, 2, 3, 1]} : (tensor<2x24x16x16xbf16>) -> tensor<2x16x16x24xbf16>
+  %6 = "cuesta.exp"(%5) : (tensor<2x16x16x24xbf16>) -> tensor<2x16x16x24xbf16>
+  %7 = "cuesta.mm"(%x, %w) : (tensor<512x64xbf16>, tensor<64x24xbf16>) -> tensor<512x24xbf16>
+  %8 = "cuesta.reshape"(%7) : (tensor<512x24xbf16>) -> tensor<2x256x24xbf16>
+  %9 = "cuesta.permute"(%8) {dims = [0, 2, 1]} : (tensor<2x256x24xbf16>) -> tensor<2x24x256xbf16>
+  %10 = "cuesta.reshape"(%9) : (tensor<2x24x256xbf16>) -> tensor<2x24x16x16xbf16>
+  %11 = "cuesta.add"(%10, %b) : (tensor<2x24x16x16xbf16>, tensor<24x1x1xbf16>) -> tensor<2x24x16x16xbf16>
+  return %6, %11 : tensor<2x16x16x24xbf16>, tensor<2x24x16x16xbf16>
+}

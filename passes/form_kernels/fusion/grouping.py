@@ -158,9 +158,11 @@ class Grouping:
 
     def _is_late(self, node: Node) -> bool:
         """Whether a node joins its reader's kernel first: it only widens, or it multiplies what a sum adds up, or on a
-        GPU computes a few elements, such as squares, that a kernel of one program adds up."""
+        GPU computes a few elements, such as squares, that a kernel of one program adds up, or any number of them from
+        a widened tensor, which takes less memory than they do."""
         if not self.machine.in_sequence:
-            return self.machine.converts_late and (node.widens or self._is_added_up(node))
+            late = node.widens or self._is_added_up(node) or self._is_reduced_from_narrow(node)
+            return self.machine.converts_late and late
         reader = self._only_reader(node)
         if reader is not None and node.widens:
             node, reader = reader, self._only_reader(reader)
@@ -171,6 +173,14 @@ class Grouping:
         reader = self._only_reader(node)
         few = all(node.parallel) and node.elements <= self.machine.tail_elements
         return few and reader is not None and not all(reader.parallel) and not any(reader.parallel)
+
+    def _is_reduced_from_narrow(self, node: Node) -> bool:
+        """Whether a reduction is all that reads what a node computes element by element from one widened tensor."""
+        reader = self._only_reader(node)
+        if reader is None or all(reader.parallel) or not all(node.parallel) or len(node.reads) != 1:
+            return False
+        source = self.writer.get(node.reads[0].value)
+        return source is not None and source.widens
 
     def _only_reader(self, node: Node) -> Node | None:
         items = [self.items[i] for i in self.inner_readers[node.index] or ()]

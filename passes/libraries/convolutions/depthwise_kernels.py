@@ -26,7 +26,7 @@ from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.top_module import target_of
 from cuesta.dialects.types import opmath, shape_of, spelling_of
 from cuesta.passes.analysis.layout import CHANNELS_LAST, FROM_CHANNELS_LAST
-from cuesta.passes.infra.graph_rewrite import rewrite_ops
+from cuesta.passes.infra.graph_rewrite import replace, rewrite_ops
 from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.passes.libraries.convolutions.convolution_gradients import (
     are_gradients,
@@ -34,6 +34,7 @@ from cuesta.passes.libraries.convolutions.convolution_gradients import (
     given_gradients,
     gradient_arguments,
 )
+from cuesta.passes.libraries.split_readers import Merged, split_readers
 from cuesta.sizes import Number
 
 _B = GraphBuilder()
@@ -52,16 +53,18 @@ class DepthwiseKernels(Pass):
             rewrite_ops(module, {Convolution.OPERATION_NAME: _convolution, Call.OPERATION_NAME: _gradients})
 
 
-def _convolution(op: ir.Operation) -> Sequence[ir.Value] | None:
+def _convolution(op: ir.Operation) -> None:
+    """Replaces a convolution, and computes what follows it in the order of its kernel, whatever views lie between."""
     x, weight, *bias = op.operands
     stride, padding, dilation, *_ = parameters = convolution_arguments(op)
     if not (_is_depthwise(x, weight, parameters) and _reads(x, weight, padding) and _in_channels_last(op, 0)):
-        return None
+        return
     total = _depthwise(x, weight, op.results[0], stride, padding, dilation)
     for b in bias:
-        along = _B.reshape(_B.convert(b, spelling_of(total)), [1, shape_of(total)[1], 1, 1])
-        total = _B.pointwise("add", total, along)
-    return [_B.convert(total, spelling_of(op.results[0]))]
+        total = _B.pointwise("add", total, _B.convert(b, spelling_of(total)))
+    images = _images(total, op.results[0])
+    replace(op, [result := images.build()])
+    split_readers(result, images)
 
 
 def _gradients(op: ir.Operation) -> Sequence[ir.Value] | None:
@@ -77,8 +80,13 @@ def _gradients(op: ir.Operation) -> Sequence[ir.Value] | None:
         return None
     # An image's element is read by the window at its place plus the padding, less the place in the window.
     back = ([-n for n in numbers] for numbers in (padding, dilation))
-    total = _depthwise(gradient, weight, x, stride, *back)
-    return completed(op, {0: _B.convert(total, spelling_of(x))})
+    images = _images(_depthwise(gradient, weight, x, stride, *back), x)
+    return completed(op, {0: images.build()})
+
+
+def _images(total: ir.Value, like: ir.Value) -> Merged:
+    """The sums of a kernel as images [N, C, H, W] of the type of `like`."""
+    return Merged(_B.convert(total, spelling_of(like)), tuple((d,) for d in FROM_CHANNELS_LAST))
 
 
 def _is_depthwise(x: ir.Value, weight: ir.Value, parameters: Sequence[Any]) -> bool:
@@ -114,9 +122,8 @@ def _depthwise(
     padding: Sequence[int],
     dilation: Sequence[int],
 ) -> ir.Value:
-    """The convolution in the type of its sums, with the sizes of `like`, [N, C, H, W]."""
+    """The convolution [N, H, W, C] in the type of its sums, with the sizes of `like`, [N, C, H, W]."""
     sizes, spelling = shape_of(like), opmath(spelling_of(x))
     by_place = _B.permute(_B.reshape(weight, [shape_of(weight)[0], *shape_of(weight)[2:]]), [1, 2, 0])
     result = types.tensor([sizes[d] for d in CHANNELS_LAST], spelling)
-    total = Depthwise(_B.permute(x, CHANNELS_LAST), by_place, stride, padding, dilation, result).result
-    return _B.permute(total, FROM_CHANNELS_LAST)
+    return Depthwise(_B.permute(x, CHANNELS_LAST), by_place, stride, padding, dilation, result).result

@@ -94,12 +94,26 @@ def _is_turned(value: ir.Value) -> bool:
     def turns(user: ir.Operation) -> bool:
         if Permute.matches(user):
             is_ours = all(Cuesta.owns(u) and u.name not in PRODUCTS for u in users(user.results[0]))
-            return is_ours and bool(Permute.dims.of(user) == _TURN)
+            return is_ours and bool(Permute.dims.of(user) == _TURN) and not _is_turned_back(user.results[0])
         is_alone = all(x == value or len(without_ones(x)) < 2 for x in user.operands)
         return user.name in POINTWISE and is_alone and _is_turned(user.results[0])
 
     readers = users(value)
     return bool(readers) and all(map(turns, readers))
+
+
+def _is_turned_back(value: ir.Value) -> bool:
+    """Whether a reader permutes [batch, columns, …] so that the columns come last again, as one does that computes with
+    images in channels_last."""
+    for user in users(value):
+        if Permute.matches(user):
+            if Permute.dims.of(user)[-1] == 1:
+                return True
+        elif Reshape.matches(user) or user.name in POINTWISE:
+            result = user.results[0]
+            if shape_of(result)[:2] == shape_of(value)[:2] and _is_turned_back(result):
+                return True
+    return False
 
 
 def _pays(shape: Sequence[Number], inner: Number, spelling: str) -> bool:

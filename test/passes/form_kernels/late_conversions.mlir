@@ -1,4 +1,4 @@
-// RUN: cuesta-opt --pass-pipeline='builtin.module(cuesta-to-linalg,form-kernels{target=gpu})' %s | filecheck %s
+// RUN: cuesta-opt --split-input-file --pass-pipeline='builtin.module(cuesta-to-linalg,form-kernels{target=gpu})' %s | filecheck %s
 
 // The kernel behind the call reads what is narrow and widens it: the kernel before it need not write it wide.
 // CHECK: func.func @graph(%[[X:[^:]*]]:
@@ -11,4 +11,22 @@ func.func @graph(%x: tensor<4096xbf16> {cuesta.strides = [1]}) -> (tensor<4096xf
   %2 = "aten.call"(%0) {args = "[\22%0\22, 0, {\22kwargs\22: {\22dtype\22: {\22dtype\22: \22float32\22}}}]", overload = "aten.cumsum.default", reason = "", result_strides = [[1]]} : (tensor<4096xbf16>) -> tensor<4096xf32>
   %3 = "cuesta.add"(%1, %2) : (tensor<4096xf32>, tensor<4096xf32>) -> tensor<4096xf32> loc("add"("m.py":3:1))
   return %3 : tensor<4096xf32>
+}
+
+// CHECK: // -----
+// -----
+
+// Squares of what a kernel cannot add up itself are computed by the kernel that adds them up, from what is narrow: a
+// product's kernel writes one tensor.
+// CHECK: func.func @graph(
+// CHECK: "host.launch"({{.*}}) {{.*}}ops = ["mm", "gelu"], outputs = 1 : i64} : (memref<256x64xbf16>, memref<64x128xbf16>, memref<256x128xbf16>)
+// CHECK: "host.launch"({{.*}}) {{.*}}ops = ["to_copy", "pow", "sum"], outputs = 1 : i64} : (memref<256x128xbf16>, memref<128xf32>)
+func.func @graph(%x: tensor<256x64xbf16> {cuesta.strides = [64, 1]}, %w: tensor<64x128xbf16> {cuesta.strides = [128, 1]}) -> (tensor<256x128xbf16> {cuesta.strides = [128, 1]}, tensor<128xf32> {cuesta.strides = [1]}) {
+  %0 = "cuesta.mm"(%x, %w) {product = "64x64x32/4/3"} : (tensor<256x64xbf16>, tensor<64x128xbf16>) -> tensor<256x128xf32> loc("mm"("m.py":1:1))
+  %1 = "cuesta.convert"(%0) : (tensor<256x128xf32>) -> tensor<256x128xbf16> loc("gelu"("m.py":2:1))
+  %2 = "cuesta.gelu"(%1) : (tensor<256x128xbf16>) -> tensor<256x128xbf16> loc("gelu"("m.py":2:1))
+  %3 = "cuesta.convert"(%2) : (tensor<256x128xbf16>) -> tensor<256x128xf32> loc("to_copy"("m.py":3:1))
+  %4 = "cuesta.square"(%3) : (tensor<256x128xf32>) -> tensor<256x128xf32> loc("pow"("m.py":4:1))
+  %5 = "cuesta.sum"(%4) {dims = [0], keepdim = 0 : i64} : (tensor<256x128xf32>) -> tensor<128xf32> loc("sum"("m.py":5:1))
+  return %2, %5 : tensor<256x128xbf16>, tensor<128xf32>
 }
