@@ -30,7 +30,8 @@ FEW = 256
 #: Most elements per thread; a program with more work gets more threads.
 PER_THREAD = 8
 #: Bytes that a program reads, and a thread, where a kernel only reduces rows of at least `MANY` elements in all, as a
-#: product by a vector does: more loads in flight, and fewer threads that wait for one another.
+#: product by a vector does: more loads in flight, and fewer threads that wait for one another. A loop down columns
+#: gives a thread as many bytes in each turn.
 BYTES_AT_ONCE, BYTES_PER_THREAD, MANY = 8192, 64, 1 << 20
 #: The same where elements have one byte, or half of one: such a kernel is bound by arithmetic, and more rows then share
 #: what a thread does with the vector. A step of a Llama with int8 took 0.81 ms on an H100 with 8192 bytes a program,
@@ -102,7 +103,9 @@ def choose(
     # What is left of the block goes to the parallel classes, the fastest first.
     total = max(math.prod(sizes[c] for c in space) for space in spaces)
     only_reduces = bool(whole) and not any(set(whole) & set(classes) for classes in written)
-    streams = only_reduces and not loops and not least and total >= MANY
+    large = only_reduces and not least and total >= MANY
+    streams = large and not loops
+    streams_down = large and bool(loops) and not walked and not fastest & set(whole)
     shared = total + beside
     at_most = BYTES_AT_ONCE // width if width > 1 else UNPACKED_AT_ONCE
     limit = min(at_most, max(shared // PROGRAMS, 64)) if streams else _parallel_limit(shared)
@@ -113,7 +116,7 @@ def choose(
         if room > 1:
             blocks[c] = min(blocks[c] * room, covers[c])
     streamed = BYTES_PER_THREAD // width if width > 1 else BYTES_UNPACKED
-    work = at_once() // (32 * (streamed if streams else PER_THREAD))
+    work = at_once() // (32 * (streamed if streams or streams_down else PER_THREAD))
     return Blocks(tuple(blocks.values()), tuple(sorted(loops)), min(max(power_at_most(work), 1), 16 if whole else 4))
 
 

@@ -43,7 +43,7 @@ _B = GraphBuilder()
 #: Ops that work element by element.
 POINTWISE = names_of(*pointwise.OPS.values(), Where, Convert, Real, Imag, Complex)
 #: Ops that cost no more than an addition: a kernel may as well recompute their result as read it.
-_CHEAP = names_of(Convert, *(pointwise.OPS[row.name] for row in pointwise.ROWS if row.cost <= 1))
+CHEAP = names_of(Convert, *(pointwise.OPS[row.name] for row in pointwise.ROWS if row.cost <= 1))
 
 
 def _hoistable(op: ir.Operation) -> bool:
@@ -180,7 +180,7 @@ def _repeatable(op: ir.Operation) -> bool:
     """Whether the reshape's source may as well be recomputed, from one reshaped tensor of no more bytes."""
     source = op.operands[0]
     owner = source.owner
-    if isinstance(owner, ir.Block) or owner.name not in _CHEAP:
+    if isinstance(owner, ir.Block) or owner.name not in CHEAP:
         return False
     if len(results := returning(source)) > 1 and op in results:
         return False

@@ -17,14 +17,16 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from cuesta._mlir import ir
 from cuesta.dialects import aten, maker, types
 from cuesta.dialects.clones import repeat_op
 from cuesta.dialects.cuesta import reduction
+from cuesta.dialects.cuesta.contraction import Depthwise, MatMul
 from cuesta.dialects.cuesta.dialect import names_of
+from cuesta.dialects.cuesta.pointwise import Convert
 from cuesta.dialects.cuesta.reduction import Reduced
 from cuesta.dialects.cuesta.shape import Expand, Permute, Reshape, Slice, Unfold
 from cuesta.dialects.graph_builder import GraphBuilder
@@ -46,6 +48,9 @@ _B = GraphBuilder()
 
 #: From this many elements per program on, splitting pays for a second kernel.
 LONG = 8192
+#: The same where a program reduces columns side by side, as it does with the results of parts: 1024 of them, of 32
+#: columns, are read in the time of a launch.
+LONG_DOWN = 32769
 #: The fewest elements of a part that are worth a program.
 SHORT = 2048
 #: Sums that a CPU keeps side by side where the reduced dim is the fastest in memory.
@@ -236,12 +241,12 @@ class SplitReductions(Pass):
     def _wanted(self, order: Sequence[int], sizes: Sequence[Number], dims: Sequence[int]) -> int:
         """How many parts would keep the machine busy; 1 where there are enough programs, or little work for each."""
         programs = estimate(sizes[d] for d in order if d not in dims)
-        work = estimate(sizes[d] for d in dims)
+        work, long = estimate(sizes[d] for d in dims), LONG
         if order and order[-1] not in dims:
             # Where the dim that is fastest in memory is kept, a program reduces a strip of results side by side.
             strip = min(STRIP, hint(sizes[order[-1]]))
-            programs, work = max(programs // strip, 1), work * strip
-        if work < LONG or programs >= self.programs // 2:
+            programs, work, long = max(programs // strip, 1), work * strip, LONG_DOWN
+        if work < long or programs >= self.programs // 2:
             return 1
         return min(4 * self.programs // programs, work // SHORT)
 
@@ -328,6 +333,7 @@ def _viewed(
 
     A reshape between these ops and the reduction would keep them out of the reduction's kernel, and x in memory. That
     is better where x is computed from much more data: of a pool, each place of the window would be in memory instead.
+    It is also better where x is what a kernel rounds its sums to: the sums would be in memory instead.
     """
     sizes = shape_of(x)
     made: dict[ir.Value, ir.Value] = {}
@@ -336,8 +342,9 @@ def _viewed(
     def visit(value: ir.Value) -> ir.Value:
         if value not in made:
             op = maker(value)
-            moves_much = sum(_traffic(value, known).values()) > _MOST_MOVED * byte_count(value)
-            if op is None or op.name not in POINTWISE or shape_of(value) != sizes or moves_much:
+            moved = _traffic(value, known)
+            is_better_read = sum(moved.values()) > _MOST_MOVED * byte_count(value) or _rounds_kernel(value, moved)
+            if op is None or op.name not in POINTWISE or shape_of(value) != sizes or is_better_read:
                 made[value] = view(value)
             else:
                 kind = types.tensor(shape, spelling_of(value))
@@ -363,6 +370,19 @@ def _traffic(value: ir.Value, known: dict[ir.Value, dict[ir.Value, int]]) -> dic
                 found |= _traffic(operand, known)
     known[value] = found
     return found
+
+
+def _rounds_kernel(value: ir.Value, moved: Collection[ir.Value]) -> bool:
+    """Whether a value is narrower than what it is converted from, and one of the values `moved` that it is computed
+    from is what a kernel of ours computes that no reduction joins, such as a convolution's sums."""
+    op = maker(value, Convert)
+    narrows = op is not None and byte_count(value) < byte_count(op.operands[0])
+    return narrows and any(_is_kernels(x) for x in moved)
+
+
+def _is_kernels(value: ir.Value) -> bool:
+    op = maker(value)
+    return op is not None and (Depthwise.matches(op) or MatMul.product.is_on(op))
 
 
 def _variance(x: ir.Value, mean: ir.Value, form: Cut) -> ir.Value:

@@ -1,4 +1,5 @@
-"""Moves the view of a kernel's result below the pointwise ops that read it, so that they join the kernel.
+"""Moves the view of a kernel's result below the pointwise ops and reductions that read it, so that they join the
+kernel, or read its result where it lies.
 
     %1 = reshape(permute(%0)) : tensor<8x768x499xbf16>        %1 = cuesta.gelu(%0) : tensor<16x8x48x499xbf16>
     %2 = cuesta.gelu(%1)                                  →   %2 = reshape(permute(%1)) : tensor<8x768x499xbf16>
@@ -12,14 +13,18 @@ dims of the result. Where they are in memory this costs nothing.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cuesta._mlir import ir
+from cuesta.dialects import maker
 from cuesta.dialects.clones import repeat_op
+from cuesta.dialects.cuesta import reduction
+from cuesta.dialects.cuesta.reduction import Reduced
 from cuesta.dialects.cuesta.shape import Permute, Reshape
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import shape_of, spelling_of, static_shape, tensor
-from cuesta.passes.graph.hoist_reshapes import POINTWISE
+from cuesta.passes.graph.hoist_reshapes import CHEAP, POINTWISE
 from cuesta.passes.infra.graph_rewrite import users
 from cuesta.sizes import Number, Size
 
@@ -35,23 +40,40 @@ class Merged:
     dims: tuple[tuple[int, ...], ...]
 
     def build(self) -> ir.Value:
+        """The view. Dims that lie side by side are merged before they are permuted, so that a copy, if one is needed,
+        keeps the order of the source."""
         sizes = shape_of(self.source)
-        turned = _B.permute(self.source, [d for dims in self.dims for d in dims])
-        return _B.reshape(turned, [math.prod(sizes[d] for d in dims) for dims in self.dims])
+        merged = [math.prod(sizes[d] for d in dims) for dims in self.dims]
+        order = self._order()
+        if order is None:
+            return _B.reshape(_B.permute(self.source, [d for dims in self.dims for d in dims]), merged)
+        return _B.permute(_B.reshape(self.source, [merged[i] for i in order]), _inverse(order))
 
     def parted(self, x: ir.Value) -> ir.Value | None:
         """x, which broadcasts to the view, with dims that broadcast to the source; None where it has only a part of a
         dim."""
         sizes = shape_of(self.source)
+        if shape_of(x) == ():
+            return x
         own = [1] * (len(self.dims) - len(shape_of(x))) + list(shape_of(x))
-        parts: list[Number] = []
+        parts: list[list[Number]] = []
         for size, dims in zip(own, self.dims, strict=True):
             whole = [sizes[d] for d in dims]
             if size not in (1, math.prod(whole)):
                 return None
-            parts += whole if size == math.prod(whole) else [1] * len(whole)
-        order = [d for dims in self.dims for d in dims]
-        return _B.permute(_B.reshape(x, parts), [order.index(d) for d in range(len(order))])
+            parts.append(whole if size == math.prod(whole) else [1] * len(whole))
+        order = self._order()
+        if order is None:
+            turned = [d for dims in self.dims for d in dims]
+            return _B.permute(_B.reshape(x, [n for part in parts for n in part]), _inverse(turned))
+        return _B.reshape(_B.permute(_B.reshape(x, own), order), [n for i in order for n in parts[i]])
+
+    def _order(self) -> list[int] | None:
+        """The dims of the view in the order of the source's; None where one of them merges dims that do not lie side by
+        side."""
+        order = sorted(range(len(self.dims)), key=lambda i: self.dims[i])
+        together = [d for i in order for d in self.dims[i]]
+        return order if together == list(range(len(together))) else None
 
     def viewed(self, op: ir.Operation) -> Merged | None:
         """What `op` makes of this view, if it is a view that permutes or merges dims, or adds and takes away dims of
@@ -77,6 +99,10 @@ class Merged:
         return Merged(self.source, ((*ones, *merged[0]), *merged[1:]))
 
 
+def _inverse(order: Sequence[int]) -> list[int]:
+    return [order.index(i) for i in range(len(order))]
+
+
 def split_readers(value: ir.Value, view: Merged) -> None:
     """Computes pointwise readers of `value`, which is `view`, with the dims of the view's source instead, and then the
     readers of these."""
@@ -85,16 +111,48 @@ def split_readers(value: ir.Value, view: Merged) -> None:
             split_readers(op.results[0], below)
         elif op.name in POINTWISE and shape_of(op.results[0]) == shape_of(value):
             _split(op, value, view)
+        elif reduction.row_of(op) is not None:
+            _reduce(op, view)
 
 
 def _split(op: ir.Operation, value: ir.Value, view: Merged) -> None:
     with ir.InsertionPoint(op), op.location:
-        parted = [view.source if x == value else view.parted(x) for x in op.operands]
-        operands = [x for x in parted if x is not None]
-        if len(operands) < len(parted):
+        repeated = _repeated(op, view, {value: view.source})
+        if repeated is None:
             return
-        kind = tensor(shape_of(view.source), spelling_of(op.results[0]))
-        made = Merged(repeat_op(op, operands, kind).results[0], view.dims)
+        made = Merged(repeated, view.dims)
+        result = made.build()
+    op.results[0].replace_all_uses_with(result)
+    split_readers(result, made)
+
+
+def _repeated(op: ir.Operation, view: Merged, known: dict[ir.Value, ir.Value | None]) -> ir.Value | None:
+    """The result of a pointwise op of the view's shape with the dims of the view's source, and so are operands that
+    cheap ops compute: a view of their result would be in memory. None where an operand has only a part of a dim.
+    `known` has values that were found before."""
+    (result,) = op.results
+    for x in op.operands:
+        if x not in known:
+            maker_of_x = maker(x)
+            is_repeated = maker_of_x is not None and maker_of_x.name in CHEAP and shape_of(x) == shape_of(result)
+            known[x] = _repeated(maker_of_x, view, known) if is_repeated else view.parted(x)
+    operands = [y for x in op.operands if (y := known[x]) is not None]
+    if len(operands) < len(op.operands):
+        return None
+    return repeat_op(op, operands, tensor(shape_of(view.source), spelling_of(result))).results[0]
+
+
+def _reduce(op: ir.Operation, view: Merged) -> None:
+    """Reduces the view's source instead of the view."""
+    row = reduction.row_of(op)
+    assert row is not None
+    reduced, keepdim = Reduced.dims.of(op), bool(Reduced.keepdim.of(op))
+    dims = {d for r in reduced for d in view.dims[r]}
+    kept = [d for d in range(len(shape_of(view.source))) if keepdim or d not in dims]
+    with ir.InsertionPoint(op), op.location:
+        total = _B.reduce(row.name, view.source, sorted(dims), keepdim)
+        left = [own for r, own in enumerate(view.dims) if keepdim or r not in reduced]
+        made = Merged(total, tuple(tuple(kept.index(d) for d in own) for own in left))
         result = made.build()
     op.results[0].replace_all_uses_with(result)
     split_readers(result, made)

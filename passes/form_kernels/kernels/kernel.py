@@ -283,6 +283,28 @@ def collapse(kernel: Kernel) -> None:
             _merge_classes(kernel, outer, inner)
         else:
             i += 1
+    _choose_rows(kernel)
+
+
+def _choose_rows(kernel: Kernel) -> None:
+    """Makes M of a product the longest of its rows' classes, the innermost of equal ones: blocks cut it. Which of the
+    dims of rows become one class is known only now: in a kernel that scales each image by numbers of its own, the
+    pixels of an image, but not all images."""
+    products = [kn for kn in kernel.nodes if kn.node.product is not None]
+    if not products or any(kn.node.factor is not None or is_in_panels(kn.node.tile) for kn in products):
+        return
+    rows = [
+        c for c in kernel.order if all(c in kn.reads[0].classes and c not in kn.reads[1].classes for kn in products)
+    ]
+    rows = [c for c in rows if c in kernel.parallel]
+    if not rows:
+        return
+    chosen = max(rows, key=lambda c: (estimate([kernel.sizes[c]]), kernel.order.index(c)))
+    for kn in products:
+        assert kn.node.product is not None
+        loop_of = kernel.loop_of[kn.node.index]
+        before = next(c for c in kn.loops if loop_of[c] == kn.node.product[0])
+        loop_of[chosen], loop_of[before] = loop_of[before], loop_of[chosen]
 
 
 def _collapsible(kernel: Kernel, outer: Class, inner: Class) -> bool:

@@ -19,7 +19,7 @@ from cuesta.dialects.types import byte_size, row_major, shape_of, spelling_of
 from cuesta.passes.analysis.aliases import alias_root
 from cuesta.passes.analysis.layout import Layout, aligned_strides, dense_strides, is_dense, memory_order
 from cuesta.passes.analysis.match import only_has_ones
-from cuesta.passes.analysis.memory_order import multiplies_pixels
+from cuesta.passes.analysis.memory_order import MemoryOrder, multiplies_pixels
 from cuesta.passes.form_kernels.fusion.grouping import Group, Grouping
 from cuesta.passes.form_kernels.fusion.nodes import Item, Node, node_of
 from cuesta.passes.form_kernels.placement.assignment import Assignment
@@ -131,7 +131,7 @@ def plan(
     kernels = {item.op: id(grouping.group[item.index]) for item in items if isinstance(item, Node)}
     for item in items:  # last: calls take precedence
         if Reshape.matches(item.op):
-            _spare_copy(where, item.op, blocks, kernels)
+            _spare_copy(where, item.op, blocks, kernels, grouping.memory)
 
     _align_rows(where, items, grouping, returned)
 
@@ -238,11 +238,16 @@ def _in_blocks(items: Sequence[Item], grouping: Grouping) -> set[Value]:
 
 
 def _spare_copy(
-    where: Assignment, reshape: ir.Operation, blocks: Container[Value], kernels: Mapping[ir.Operation, int]
+    where: Assignment,
+    reshape: ir.Operation,
+    blocks: Container[Value],
+    kernels: Mapping[ir.Operation, int],
+    memory: MemoryOrder,
 ) -> None:
     """Saves a reshape's copy. If a generic's result is permuted and then reshaped (as attention heads are) and has no
     other use outside its kernel, the generic writes it in the permuted order, and the reshape is a view. The contiguous
-    dim must stay, but for results that are written in `blocks`. `kernels` numbers the kernel of each generic."""
+    dim must stay, but for results that are written in `blocks`. What can be viewed as it lies, such as images whose
+    samples are merged, keeps its order. `kernels` numbers the kernel of each generic."""
     (whole,) = reshape.operands
     value = whole
     while not isinstance(value.owner, ir.Block) and _turns(value.owner) and len(list(value.uses)) == 1:
@@ -252,6 +257,9 @@ def _spare_copy(
         return
     if only_has_ones(reshape) or (value in blocks and _turns(reshape)):
         return  # needs no copy in any order; a reshape below it may
+    natural = Layout(0, 0, shape_of(whole), dense_strides(shape_of(whole), memory.order(whole)))
+    if memory.knows(whole) and natural.reshape(shape_of(reshape.results[0])) is not None:
+        return
     _, last = max(((n != 1, d) for d, n in enumerate(shape_of(whole))), default=(False, -1))
     if found[1][-1:] == [last] or value in blocks:
         _prefer(where, whole, row_major(shape_of(whole)))

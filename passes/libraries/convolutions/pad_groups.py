@@ -40,6 +40,8 @@ from cuesta.policy.convolution_layouts import padded_group
 from cuesta.sizes import Number
 
 _B = GraphBuilder()
+#: The places of the gradients among those of a convolution.
+_IMAGES, _WEIGHT, _BIAS = range(3)
 
 
 @register_pass("pad-groups")
@@ -101,8 +103,9 @@ class _Groups:
         whole = _with_zeros(split, [self.count, outer, *window, wide])
         return _images(_B.reshape(whole, [self.count * outer, *window, wide]))
 
-    def cut_images(self, x: ir.Value) -> ir.Value:
-        return self._part(x, self.images).build()
+    def images_of(self, x: ir.Value) -> Merged:
+        """Images, or their gradient, without what was added to them."""
+        return self._part(x, self.images)
 
     def results_of(self, x: ir.Value) -> Merged:
         """A convolution's results without what was added to them."""
@@ -186,8 +189,18 @@ def _gradients(op: ir.Operation, target: str) -> None:
         operand_strides=[channels_last(shape_of(v)) for v in operands],
         result_strides=[channels_last(shape) if len(shape) == 4 else [1] for shape in shapes],
     )
-    cut = (found.cut_images, found.cut_weight, found.cut_bias)
-    replace(op, [cut[which](result) for which, result in zip(stands, call.results, strict=True)])
+    made = dict(zip(stands, call.results, strict=True))
+    cut: dict[int, ir.Value] = {}
+    images = found.images_of(made[_IMAGES]) if _IMAGES in made else None
+    if images is not None:
+        cut[_IMAGES] = images.build()
+    if _WEIGHT in made:
+        cut[_WEIGHT] = found.cut_weight(made[_WEIGHT])
+    if _BIAS in made:
+        cut[_BIAS] = found.cut_bias(made[_BIAS])
+    replace(op, [cut[which] for which in stands])
+    if images is not None:
+        split_readers(cut[_IMAGES], images)
 
 
 def _may_be_padded(images: ir.Value, strides: Sequence[Number] | None, target: str) -> bool:

@@ -18,7 +18,7 @@ from collections.abc import Collection
 
 from cuesta._mlir import ir
 from cuesta.dialects import maker
-from cuesta.dialects.cuesta import reduction
+from cuesta.dialects.cuesta import pointwise, reduction
 from cuesta.dialects.cuesta.contraction import Convolution, MatMul, convolution_arguments
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.product import Tile
@@ -134,9 +134,45 @@ def _plan(op: ir.Operation) -> Plan | None:
     than the library."""
     x, weight, *_ = op.operands
     (n, channels, *places), (results, *_) = static_shape(x), static_shape(weight)
-    maker_of_x = maker(x)
-    is_computed = maker_of_x is not None and maker_of_x.name in POINTWISE and only_user(x) is not None
-    return plan_with_epilogue(n * math.prod(places), results, channels, byte_size(spelling_of(x)), is_computed)
+    inside = _computing(x)
+    joining = {*inside, *_following(op.results[0])}
+    batch = n if any(_varies_by_image(other, op) for other in joining) else 1
+    cost = sum(row.cost if (row := pointwise.row_of(other)) else 1 for other in inside)
+    rows = n // batch * math.prod(places)
+    return plan_with_epilogue(batch, rows, results, channels, byte_size(spelling_of(x)), cost)
+
+
+def _computing(x: ir.Value) -> set[ir.Operation]:
+    """The pointwise ops of the shape of x that compute it for one reader alone, which join the reader's kernel."""
+    op = maker(x)
+    if op is None or op.name not in POINTWISE or only_user(x) is None:
+        return set()
+    return {op}.union(*(_computing(y) for y in op.operands if shape_of(y) == shape_of(x)))
+
+
+def _following(value: ir.Value) -> set[ir.Operation]:
+    """The pointwise ops of the shape of a value that are computed from it."""
+    found: set[ir.Operation] = set()
+    pending = [value]
+    while pending:
+        x = pending.pop()
+        ops = {u for u in users(x) if u.name in POINTWISE and shape_of(u.results[0]) == shape_of(value)} - found
+        found |= ops
+        pending += [op.results[0] for op in ops]
+    return found
+
+
+def _varies_by_image(op: ir.Operation, product: ir.Operation) -> bool:
+    """Whether a pointwise op on images reads numbers of each image, as a gate of its channels, and these are there
+    before the product: then a block of its kernel has pixels of one image."""
+    images, _, *places = shape_of(op.results[0])
+
+    def varies(x: ir.Value) -> bool:
+        own, made = shape_of(x), maker(x)
+        is_there = made is None or made.is_before_in_block(product)
+        return is_there and len(own) == 4 and own[0] == images and own[2:] == (1, 1)
+
+    return images != 1 and math.prod(places) != 1 and any(map(varies, op.operands))
 
 
 def _product(op: ir.Operation) -> list[ir.Value]:

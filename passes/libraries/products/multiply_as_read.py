@@ -18,10 +18,12 @@ from collections.abc import Sequence
 
 from cuesta._mlir import ir
 from cuesta.dialects import maker, types
+from cuesta.dialects.aten import Call
 from cuesta.dialects.clones import repeat_op
-from cuesta.dialects.cuesta.contraction import AddMatMul, AnyProduct, MatMul
+from cuesta.dialects.cuesta.contraction import AddMatMul, AnyProduct, Convolution, MatMul
 from cuesta.dialects.cuesta.dialect import Cuesta
 from cuesta.dialects.cuesta.shape import Cat, Permute, Reshape, Slice
+from cuesta.dialects.cuesta.traced_strides import RESULT_STRIDES
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import byte_size, shape_of, spelling_of
 from cuesta.passes.analysis.match import without_ones
@@ -103,17 +105,27 @@ def _is_turned(value: ir.Value) -> bool:
 
 
 def _is_turned_back(value: ir.Value) -> bool:
-    """Whether a reader permutes [batch, columns, …] so that the columns come last again, as one does that computes with
-    images in channels_last."""
+    """Whether [batch, columns, …], or what ops of ours make of it with these two dims, such as larger images, is read
+    with the columns last again: permuted so, or by a convolution in channels_last."""
     for user in users(value):
         if Permute.matches(user):
             if Permute.dims.of(user)[-1] == 1:
                 return True
-        elif Reshape.matches(user) or user.name in POINTWISE:
+        elif Convolution.matches(user) or Call.matches(user):
+            if len(shape_of(value)) == 4 and _is_in_channels_last(user):
+                return True
+        elif Cuesta.owns(user) and user.name not in PRODUCTS:
             result = user.results[0]
-            if shape_of(result)[:2] == shape_of(value)[:2] and _is_turned_back(result):
+            keeps = shape_of(result)[:2] == shape_of(value)[:2] or (Cat.matches(user) and Cat.dim.of(user) >= 1)
+            if keeps and _is_turned_back(result):
                 return True
     return False
+
+
+def _is_in_channels_last(op: ir.Operation) -> bool:
+    """Whether a call's first result are images in channels_last, and so those that it reads."""
+    strides = RESULT_STRIDES.find(op)
+    return strides is not None and len(strides[0]) == 4 and strides[0][1] == 1
 
 
 def _pays(shape: Sequence[Number], inner: Number, spelling: str) -> bool:

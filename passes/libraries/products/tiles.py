@@ -31,6 +31,8 @@ _BESIDE, _FILL = 0.6e-6, 0.35e-6
 #: The most elements of a computed left factor that a thread has at once: with 64 of a norm and silu it takes all
 #: registers, with 128 it spills.
 _COMPUTED = 32
+#: Additions a second of a multiprocessor.
+_ADDITIONS = 2.2e11
 #: Seconds that a launch costs.
 _LAUNCH = 2.5e-6
 #: The rows that a warp group multiplies at once. In tiles of fewer rows, a thread loads this many elements or more in a
@@ -129,18 +131,21 @@ def plans(
     return [plan for _, plan in _timed_plans(sizes, width, shared, moved)]
 
 
-def plan_with_epilogue(m: int, n: int, k: int, width: int, is_computed: bool = False) -> Plan | None:
+def plan_with_epilogue(batch: int, m: int, n: int, k: int, width: int, computed: int = 0) -> Plan | None:
     """The plan for a product of elements of `width` bytes whose kernel computes what follows; None where a library's
     kernel, and a second one that reads the result and writes it again, are faster. A library is taken to multiply at
-    the full rate, or to move its bytes at the full bandwidth. `is_computed`: the kernel computes the left factor, too,
-    for which a thread has registers for a few elements only; before a library a third kernel writes it."""
+    the full rate, or to move its bytes at the full bandwidth. `batch`: blocks of the kernel have rows of one of so many
+    matrices, where a library multiplies all rows by one factor. `computed`: the kernel computes the left factor, too,
+    each element by so many additions; before a library a third kernel writes it."""
     rate = max(rate for _, rate in _TILES.values()) * 1e12 * 2 / width
-    moved = (m * k + k * n + m * n, 2 * m * n)
+    rows = batch * m
+    moved = (rows * k + k * n + rows * n, 2 * rows * n)
     product, behind = (elements * width / (_FROM_MEMORY * _MULTIPROCESSORS) for elements in moved)
-    library = max(m * n * k / (rate * _MULTIPROCESSORS), product) + behind + 2 * _LAUNCH
-    if is_computed:
-        library += 2 * m * k * width / (_FROM_MEMORY * _MULTIPROCESSORS) + _LAUNCH
-    (own, plan), *_ = _timed_plans((1, m, n, k), width, is_computed=is_computed)
+    library = max(rows * n * k / (rate * _MULTIPROCESSORS), product) + behind + 2 * _LAUNCH
+    if computed:
+        factor = max(2 * width / _FROM_MEMORY, computed / _ADDITIONS) / _MULTIPROCESSORS
+        library += rows * k * factor + _LAUNCH
+    (own, plan), *_ = _timed_plans((batch, m, n, k), width, computed=computed)
     return plan if own < library else None
 
 
@@ -149,15 +154,15 @@ def _timed_plans(
     width: int,
     shared: int = SHARED,
     moved: int | None = None,
-    is_computed: bool = False,
+    computed: int = 0,
 ) -> list[tuple[float, Plan]]:
-    """The plans on tensor cores, each behind its estimated seconds, the fastest first. Where the left factor
-    `is_computed`, they have fewer terms at a time."""
+    """The plans on tensor cores, each behind its estimated seconds, the fastest first. Where elements of the left
+    factor are `computed`, by so many additions, they have fewer terms at a time."""
     fitted: dict[Tile, Rates] = {}
     blocks = {(tile.m, tile.n) for tile in _TILES}
     for tile, rates in _TILES.items():
         own = _fitted(tile, sizes, width)
-        if is_computed:
+        if computed:
             own = replace(own, k=max(min(own.k, _COMPUTED * 32 * own.warps // own.m), LEAST))
         # Triton keeps one step less in shared memory than there are stages. On an NVIDIA GPU every tile here fits.
         stages = 1 + shared // ((own.m + own.n) * own.k * width)
@@ -168,7 +173,7 @@ def _timed_plans(
         if share == 1 or (own.m, own.n) not in blocks:
             fitted.setdefault(own, (rates[0] * share, rates[1] * share))
     found = [(Plan(tile, parts), rates) for tile, rates in fitted.items() for parts in _parts(tile, sizes)]
-    timed = ((seconds(plan, rates, sizes, width, moved), plan) for plan, rates in found)
+    timed = ((seconds(plan, rates, sizes, width, moved, computed), plan) for plan, rates in found)
     return sorted(timed, key=lambda each: each[0])
 
 
@@ -224,9 +229,17 @@ def _parts(tile: Tile, sizes: tuple[int, int, int, int]) -> Sequence[int]:
     return found
 
 
-def seconds(plan: Plan, rates: Rates, sizes: tuple[int, int, int, int], width: int, moved: int | None = None) -> float:
+def seconds(
+    plan: Plan,
+    rates: Rates,
+    sizes: tuple[int, int, int, int],
+    width: int,
+    moved: int | None = None,
+    computed: int = 0,
+) -> float:
     """About how many seconds a product takes on an H200. `rates`: multiplications a second, in 1e12, of one program on
-    a multiprocessor, and of several there. `moved`: as for `plans`."""
+    a multiprocessor, and of several there. `moved`: as for `plans`. `computed`: additions for each element of the left
+    factor, which each block along N makes anew."""
     tile = plan.tile
     batch, m, n, k = sizes
     programs = batch * math.ceil(m / tile.m) * math.ceil(n / tile.n) * plan.parts
@@ -237,6 +250,7 @@ def seconds(plan: Plan, rates: Rates, sizes: tuple[int, int, int, int], width: i
 
     def wave(count: int) -> float:
         multiply = count * tile.m * tile.n / (rates[0] if count == 1 else rates[1]) / 1e12 * width / 2
+        multiply += count * tile.m * computed / _ADDITIONS
         load = count * (tile.m + tile.n) * width / cache
         fill = _FILL * min(length / tile.k, tile.stages)
         store = count * tile.m * tile.n * width / _FROM_MEMORY
