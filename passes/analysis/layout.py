@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from cuesta.passes.analysis.runs import runs
 from cuesta.runtime.strides import same_places
 from cuesta.sizes import Number, hint
 
@@ -111,6 +112,19 @@ def view_strides(
         if new_sizes[d] == 1:  # as in torch: the stride of a dim of size 1 is the extent of the next dim
             strides[d] = strides[d + 1] * new_sizes[d + 1] if d + 1 < len(new_sizes) else 1
     return tuple(strides)
+
+
+def copied_order(sizes: Sequence[Number], strides: Sequence[Number], new_sizes: Sequence[Number]) -> list[int]:
+    """The dims from the slowest to the fastest in a dense copy that can be reshaped to `new_sizes`: as they are in
+    memory, but dims that merge stay side by side, so that images keep their channels last."""
+    found = runs(sizes, new_sizes)
+    if found is None:
+        return list(range(len(sizes)))
+
+    def fastest(run: range) -> float:
+        return min((hint(strides[d]) for d in run if sizes[d] != 1 and strides[d] != 0), default=math.inf)
+
+    return [d for run in sorted((before for before, _ in found), key=lambda run: -fastest(run)) for d in run]
 
 
 def memory_order(sizes: Sequence[Number], strides: Sequence[Number]) -> list[int]:

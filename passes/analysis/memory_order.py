@@ -6,11 +6,14 @@ into libraries determine the order of whole chains of ops. Where no strides are 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from cuesta._mlir import ir
 from cuesta.dialects.affine_maps import operand_dims
-from cuesta.dialects.cuesta import Cuesta
+from cuesta.dialects.cuesta import Cuesta, pointwise, reduction
 from cuesta.dialects.cuesta.contraction import Depthwise, MatMul
-from cuesta.dialects.cuesta.shape import Cat, Copy, Permute, Reshape, Slice
+from cuesta.dialects.cuesta.dialect import names_of
+from cuesta.dialects.cuesta.shape import Cat, Copy, Expand, Permute, Reshape, Slice
 from cuesta.dialects.cuesta.traced_strides import RESULT_STRIDES
 from cuesta.dialects.graph_function import argument_strides
 from cuesta.dialects.kernel_fields import WINDOWS
@@ -18,10 +21,13 @@ from cuesta.dialects.named_linalg import is_generic
 from cuesta.dialects.product import TILE
 from cuesta.dialects.types import byte_size, shape_of, spelling_of
 from cuesta.passes.analysis.gathered_loops import gathered, gathered_loops, walked
-from cuesta.passes.analysis.layout import dense_strides, memory_order, view_strides
+from cuesta.passes.analysis.layout import copied_order, dense_strides, memory_order, view_strides
 from cuesta.sizes import Number, estimate, hint
 
 Strides = tuple[Number, ...]
+_ELEMENTWISE = names_of(
+    *pointwise.OPS.values(), pointwise.Where, pointwise.Convert, *(reduction.OPS[row.name] for row in reduction.ROWS)
+)
 
 
 class MemoryOrder:
@@ -82,8 +88,13 @@ class MemoryOrder:
             return None if strides is None else tuple(strides[d] for d in Permute.dims.of(op))
         if Reshape.matches(op):
             (x,) = op.operands
-            strides = self._strides(x)
-            return None if strides is None else view_strides(shape_of(x), strides, shape_of(value))
+            if (strides := self._repeated(x)) is None:
+                return None
+            found = view_strides(shape_of(x), strides, shape_of(value))
+            if found is None:
+                copied = dense_strides(shape_of(x), reshaped_order(op, strides))
+                found = view_strides(shape_of(x), copied, shape_of(value))
+            return found
         if Slice.matches(op):
             strides = self._strides(op.operands[0])
             return None if strides is None else tuple(n * s for n, s in zip(strides, Slice.steps.of(op), strict=True))
@@ -94,6 +105,17 @@ class MemoryOrder:
             return None if part is None else dense_strides(shape_of(value), memory_order(shape_of(value), part))
         like = (x for x in op.operands if shape_of(x) == shape_of(value))
         return next((strides for x in like if (strides := self._strides(x)) is not None), None)
+
+    def _repeated(self, value: ir.Value) -> Strides | None:
+        """The strides of a value, or if it repeats another along some dims, of that, with 0 along these."""
+        if isinstance(value.owner, ir.Block) or not Expand.matches(value.owner):
+            return self._strides(value)
+        (x,) = value.owner.operands
+        if (strides := self._strides(x)) is None:
+            return None
+        lead = len(shape_of(value)) - len(strides)
+        own = zip(strides, shape_of(x), shape_of(value)[lead:], strict=True)
+        return (*[0] * lead, *(stride if old == new else 0 for stride, old, new in own))
 
     def _of_generic(self, op: ir.Operation, value: ir.Value) -> Strides | None:
         """The strides of a result in the memory order of an operand that has all of the result's loops."""
@@ -109,6 +131,30 @@ class MemoryOrder:
                 order = walked(loops, memory_order(shape_of(x), given))
                 return dense_strides(shape_of(value), [own.index(loop) for loop in order if loop in own])
         return None
+
+
+def reshaped_order(reshape: ir.Operation, strides: Sequence[Number]) -> list[int]:
+    """The order of the dims, from the slowest to the fastest, of a copy of a reshape's operand, which has `strides`. It
+    stays as it is, as far as dims that merge allow, where all that reads the reshape computes element by element.
+    Products and calls read rows."""
+    sizes, target = shape_of(reshape.operands[0]), shape_of(reshape.results[0])
+    takes_any = _takes_any_order(reshape.results[0])
+    return copied_order(sizes, strides, target) if takes_any else list(range(len(sizes)))
+
+
+def _takes_any_order(value: ir.Value) -> bool:
+    """Whether all that reads a value, or a view of it, are kernels of ours that multiply no matrices."""
+    readers = [use.owner.operation for use in value.uses]
+    views = (Permute, Reshape, Expand, Slice)
+    return bool(readers) and all(
+        _takes_any_order(op.results[0]) if any(view.matches(op) for view in views) else _computes(op) for op in readers
+    )
+
+
+def _computes(op: ir.Operation) -> bool:
+    if is_generic(op):
+        return not TILE.is_on(op)
+    return Cuesta.owns(op) and op.name in _ELEMENTWISE
 
 
 def _read_by(op: ir.Operation) -> list[ir.Value]:

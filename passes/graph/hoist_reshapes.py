@@ -35,6 +35,7 @@ from cuesta.dialects.cuesta.views import VIEWS
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.passes.analysis.aliases import returning
 from cuesta.passes.analysis.match import only_has_ones, unreshaped, without_ones
+from cuesta.passes.analysis.runs import runs
 from cuesta.passes.infra.graph_rewrite import erase_dead, functions, is_unused, users
 from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.sizes import Number, hint
@@ -241,32 +242,19 @@ def _hoist_above_parts(op: ir.Operation) -> list[ir.Value]:
 def reshaped_operand(sizes: Sequence[Number], old: Sequence[Number], new: Sequence[Number]) -> list[Number] | None:
     """The sizes that make an operand that broadcasts to `old` broadcast to `new`; None where no reshape does that.
 
-    Both shapes are cut into runs of dims with equal products. An operand must have all dims of a run or none of them.
+    An operand must have all dims of a run or none of them.
     """
+    found = runs(old, new)
+    if found is None:
+        return None
     padded = [1] * (len(old) - len(sizes)) + list(sizes)
     result: list[Number] = []
-    i = j = 0
-    while i < len(old) or j < len(new):
-        first = (i, j)
-        left: Number = 1
-        right: Number = 1
-        # At least one dim of each side that has any, then more of whichever side is behind.
-        if i < len(old):
-            left, i = old[i], i + 1
-        if j < len(new):
-            right, j = new[j], j + 1
-        while left != right:
-            if hint(left) < hint(right) if i < len(old) and j < len(new) else i < len(old):
-                left, i = left * old[i], i + 1
-            elif j < len(new):
-                right, j = right * new[j], j + 1
-            else:
-                return None  # sizes that are equal, but not known to be
-        own, run = padded[first[0] : i], list(old[first[0] : i])
-        if own == run:
-            result += new[first[1] : j]
+    for before, after in found:
+        own = [padded[d] for d in before]
+        if own == [old[d] for d in before]:
+            result += [new[d] for d in after]
         elif all(size == 1 for size in own):
-            result += [1] * (j - first[1])
+            result += [1] * len(after)
         else:
             return None
     return result

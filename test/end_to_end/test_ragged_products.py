@@ -44,9 +44,9 @@ def test_head_in_training(returned: bool) -> None:
         assert float((ours - wide).norm()) <= 1.1 * float((own - wide).norm()) + 5e-4 * float(wide.norm())
     forward, backward = cuesta.report().graphs
     assert [graph.fallback for graph in (forward, backward)] == [None, None]
-    # The product with its bias, the loss, the last sum; the gradient in aligned rows, two products, a sum in two steps.
+    # The product with its bias, the loss, the last sum; the gradient in aligned rows, two products, a sum.
     assert forward.launches == (1 if returned else 3)
-    assert backward.launches == (4 if returned else 5)
+    assert backward.launches == (3 if returned else 4)
     assert not forward.aten_calls and not backward.aten_calls
 
 

@@ -18,6 +18,7 @@ from cuesta.dialects.cuesta.shape import Expand, Permute, Reshape, Slice, Unfold
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.passes.analysis.aliases import alias_root
 from cuesta.passes.analysis.layout import Layout, dense_strides
+from cuesta.passes.analysis.memory_order import reshaped_order
 from cuesta.runtime.strides import same_places
 from cuesta.sizes import Number
 
@@ -111,7 +112,8 @@ class Assignment:
             case Reshape.OPERATION_NAME:
                 attempt = source.reshape(shape_of(value))
                 if attempt is None:
-                    copied = self.copy(op.operands[0], source, self.row_major(op.operands[0]))
+                    order = reshaped_order(op, source.strides)
+                    copied = self.copy(op.operands[0], source, self.buffer(op.operands[0], order))
                     attempt = copied.reshape(shape_of(value))
                     assert attempt is not None
                 layout = attempt

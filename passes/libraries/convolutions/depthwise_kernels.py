@@ -26,7 +26,7 @@ from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.top_module import target_of
 from cuesta.dialects.types import opmath, shape_of, spelling_of
 from cuesta.passes.analysis.layout import CHANNELS_LAST, FROM_CHANNELS_LAST
-from cuesta.passes.infra.graph_rewrite import replace, rewrite_ops
+from cuesta.passes.infra.graph_rewrite import erase_dead, replace, rewrite_ops
 from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.passes.libraries.convolutions.convolution_gradients import (
     are_gradients,
@@ -51,6 +51,7 @@ class DepthwiseKernels(Pass):
     def run(self, module: ir.Module) -> None:
         if target_of(module).gpu:
             rewrite_ops(module, {Convolution.OPERATION_NAME: _convolution, Call.OPERATION_NAME: _gradients})
+            erase_dead(module)
 
 
 def _convolution(op: ir.Operation) -> None:

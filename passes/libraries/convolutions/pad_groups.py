@@ -25,7 +25,7 @@ from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.top_module import target_of
 from cuesta.dialects.types import shape_of, spelling_of, static_shape, tensor
 from cuesta.passes.analysis.layout import CHANNELS_LAST, FROM_CHANNELS_LAST
-from cuesta.passes.infra.graph_rewrite import functions, replace
+from cuesta.passes.infra.graph_rewrite import erase_dead, functions, replace
 from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.passes.libraries.choose_layouts import channels_last, is_channels_last
 from cuesta.passes.libraries.convolutions.convolution_epilogue import INTERPRETER, TARGETS, is_for_tensor_cores
@@ -60,6 +60,7 @@ class PadGroups(Pass):
                             _convolution(op, kind)
                         elif are_gradients(op):
                             _gradients(op, kind)
+        erase_dead(module)
 
 
 @dataclass(frozen=True)
