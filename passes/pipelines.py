@@ -224,8 +224,8 @@ _GPU_STEPS = {
     "sink-concatenations": (),
     # What joins the parts is split, too.
     "cut-rows": (f"cut-rows{{parts={_PARTS}}}", "split-reductions"),
-    # A second conversion costs nothing beside the memory that it saves, whoever reads it.
-    _REPEAT: ("repeat-conversions",),
+    # A second conversion costs nothing beside the memory that it saves, whoever reads it, nor an addition behind it.
+    _REPEAT: ("repeat-conversions{cheap=true}",),
 }
 
 _GPU_GRAPH = tuple(step for name in _GRAPH for step in _GPU_STEPS.get(name, (name,)))

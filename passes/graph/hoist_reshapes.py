@@ -155,6 +155,9 @@ def _meets_kernel(value: ir.Value) -> bool:
         owner = value.owner
         if isinstance(owner, ir.Block) or Reshape.matches(owner) or not Cuesta.owns(owner):
             continue
+        if owner.name in VIEWS:
+            pending.append(owner.operands[0])
+            continue
         sources = _past(value)
         if sources is None:
             return True

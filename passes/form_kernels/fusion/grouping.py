@@ -175,12 +175,24 @@ class Grouping:
         return few and reader is not None and not all(reader.parallel) and not any(reader.parallel)
 
     def _is_reduced_from_narrow(self, node: Node) -> bool:
-        """Whether a reduction is all that reads what a node computes element by element from one widened tensor."""
+        """Whether a reduction is all that reads what a node, and such nodes behind it, compute element by element from
+        widened tensors."""
         reader = self._only_reader(node)
-        if reader is None or all(reader.parallel) or not all(node.parallel) or len(node.reads) != 1:
+        if reader is None or not all(node.parallel) or not self._is_from_narrow(node):
             return False
-        source = self.writer.get(node.reads[0].value)
-        return source is not None and source.widens
+        return not all(reader.parallel) or self._is_reduced_from_narrow(reader)
+
+    def _is_from_narrow(self, node: Node) -> bool:
+        """Whether all that a node reads is widened, or computed so by nodes that nothing else reads, or small."""
+        for read in node.reads:
+            writer = self.writer.get(read.value)
+            if len(read.dims) < len(node.sizes):
+                continue
+            if writer is None or not (writer.widens or (self._only_reader(writer) is node and all(writer.parallel))):
+                return False
+            if not writer.widens and not self._is_from_narrow(writer):
+                return False
+        return any(len(read.dims) == len(node.sizes) for read in node.reads)
 
     def _only_reader(self, node: Node) -> Node | None:
         items = [self.items[i] for i in self.inner_readers[node.index] or ()]

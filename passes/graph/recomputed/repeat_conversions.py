@@ -8,6 +8,9 @@
 If the readers become one kernel, the kernel converts twice, which costs nothing beside its memory traffic. If they
 become two, the first need not write the wide tensor for the second.
 
+With `cheap` the same goes for cheap ops between such a conversion and its readers, such as the distance from a mean
+that is known: the gradient of a batch norm reads it twice, in two kernels.
+
 On a CPU a second conversion takes time. There `broadcast` restricts the pass to readers that broadcast the tensor, such
 as products of one row by several weights: their kernels convert the row once, or multiply by the narrow row.
 """
@@ -19,10 +22,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cuesta._mlir import func, ir
+from cuesta.dialects import maker
+from cuesta.dialects.clones import repeat_op
 from cuesta.dialects.cuesta.pointwise import Convert
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import byte_count, byte_size, shape_of, spelling_of
 from cuesta.passes.analysis.aliases import returning
+from cuesta.passes.graph.hoist_reshapes import CHEAP
 from cuesta.passes.infra.graph_rewrite import rewrite_ops
 from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.sizes import estimate
@@ -39,14 +45,16 @@ class RepeatConversions(Pass):
     small: int = 1 << 16
     #: A reader gets a conversion of its own only if its result has at least `broadcast` times the tensor's elements.
     broadcast: int = 0
+    #: Whether a cheap op of such a conversion and of small tensors is repeated with it.
+    cheap: bool = False
 
     def run(self, module: ir.Module) -> None:
-        rewrite_ops(module, {Convert.OPERATION_NAME: self._repeat})
+        names = CHEAP if self.cheap else [Convert.OPERATION_NAME]
+        rewrite_ops(module, dict.fromkeys(names, self._repeat))
 
     def _repeat(self, op: ir.Operation) -> Sequence[ir.Value] | None:
-        (source,), (result,) = op.operands, op.results
-        widens = byte_size(spelling_of(result)) > byte_size(spelling_of(source))
-        if not widens or byte_count(result) <= self.small:
+        (result,) = op.results
+        if _widened(result) is None or byte_count(result) <= self.small:
             return None
         readers = list(dict.fromkeys(use.owner.operation for use in result.uses))
         if len(readers) < 2:
@@ -59,7 +67,7 @@ class RepeatConversions(Pass):
             if reader == first or is_returning or not self._broadcasts(result, reader):
                 continue
             with ir.InsertionPoint(reader), op.location:
-                own = _B.convert(source, spelling_of(result))
+                own = _repeated(result)
             for i, operand in enumerate(reader.operands):
                 if operand == result:
                     reader.operands[i] = own
@@ -69,3 +77,27 @@ class RepeatConversions(Pass):
         """Whether a reader broadcasts a value as much as the option asks."""
         wide = max((estimate(shape_of(result)) for result in reader.results), default=0)
         return wide >= self.broadcast * estimate(shape_of(value))
+
+
+def _widened(value: ir.Value) -> ir.Value | None:
+    """What a conversion widens to a value, or to the only large operand of the cheap op that computes the value."""
+    op = maker(value)
+    if op is None or op.name not in CHEAP:
+        return None
+    if not Convert.matches(op):
+        large = {x for x in op.operands if shape_of(x) == shape_of(value)}
+        op = maker(large.pop(), Convert) if len(large) == 1 else None
+        if op is None:
+            return None
+    (source,), (result,) = op.operands, op.results
+    return source if byte_size(spelling_of(result)) > byte_size(spelling_of(source)) else None
+
+
+def _repeated(value: ir.Value) -> ir.Value:
+    """A value that `_widened` knows, computed anew."""
+    op = maker(value)
+    assert op is not None
+    if Convert.matches(op):
+        return _B.convert(op.operands[0], spelling_of(value))
+    operands = [_repeated(x) if shape_of(x) == shape_of(value) else x for x in op.operands]
+    return repeat_op(op, operands, value.type).results[0]
