@@ -20,11 +20,12 @@ from cuesta._mlir import ir
 from cuesta.dialects import maker
 from cuesta.dialects.clones import repeat_op
 from cuesta.dialects.cuesta.shape import Expand, Reshape
+from cuesta.dialects.cuesta.views import VIEWS
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import is_float, shape_of, spelling_of, tensor
 from cuesta.passes.analysis.runs import runs
 from cuesta.passes.graph.hoist_reshapes import POINTWISE
-from cuesta.passes.infra.graph_rewrite import erase_dead, rewrite_ops
+from cuesta.passes.infra.graph_rewrite import erase_dead, rewrite_ops, users
 from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.sizes import Number, hint
 
@@ -47,7 +48,10 @@ def _expand_once(op: ir.Operation) -> Sequence[ir.Value] | None:
 
 
 def _compute_first(op: ir.Operation) -> Sequence[ir.Value] | None:
-    """The expand of a pointwise op of what is expanded, where the other operands are single numbers."""
+    """The expand of a pointwise op of what is expanded, where the other operands are single numbers, and where views
+    alone read the result. Others compute it in their kernels, which need no small one before them."""
+    if not _is_viewed(op.results[0]):
+        return None
     large = {x for x in op.operands if shape_of(x) != ()}
     expand = maker(next(iter(large)), Expand) if len(large) == 1 else None
     if expand is None or shape_of(expand.results[0]) != shape_of(op.results[0]):
@@ -58,6 +62,15 @@ def _compute_first(op: ir.Operation) -> Sequence[ir.Value] | None:
     operands = [y if shape_of(y) == () else x for y in op.operands]
     first = repeat_op(op, operands, tensor(shape_of(x), spelling_of(op.results[0]))).results[0]
     return [_B.expand(first, shape_of(op.results[0]))]
+
+
+def _is_viewed(value: ir.Value) -> bool:
+    """Whether views alone read a value, or what pointwise ops of one tensor make of it."""
+    return all(user.name in VIEWS or (_is_of_one_tensor(user) and _is_viewed(user.results[0])) for user in users(value))
+
+
+def _is_of_one_tensor(op: ir.Operation) -> bool:
+    return op.name in POINTWISE and len({x for x in op.operands if shape_of(x) != ()}) == 1
 
 
 def _reshape_first(op: ir.Operation) -> Sequence[ir.Value] | None:

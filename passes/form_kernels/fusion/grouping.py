@@ -177,22 +177,32 @@ class Grouping:
     def _is_reduced_from_narrow(self, node: Node) -> bool:
         """Whether a reduction is all that reads what a node, and such nodes behind it, compute element by element from
         widened tensors."""
-        reader = self._only_reader(node)
-        if reader is None or not all(node.parallel) or not self._is_from_narrow(node):
-            return False
-        return not all(reader.parallel) or self._is_reduced_from_narrow(reader)
+        return bool(self._reduced_loops(node)) and self._is_from_narrow(node, self._reduced_loops(node))
 
-    def _is_from_narrow(self, node: Node) -> bool:
-        """Whether all that a node reads is widened, or computed so by nodes that nothing else reads, or small."""
-        for read in node.reads:
-            writer = self.writer.get(read.value)
-            if len(read.dims) < len(node.sizes):
-                continue
-            if writer is None or not (writer.widens or (self._only_reader(writer) is node and all(writer.parallel))):
-                return False
-            if not writer.widens and not self._is_from_narrow(writer):
-                return False
-        return any(len(read.dims) == len(node.sizes) for read in node.reads)
+    def _reduced_loops(self, node: Node) -> set[int]:
+        """The loops of an elementwise node along which its only reader, or that one's and so on, reduces its result."""
+        reader = self._only_reader(node)
+        if reader is None or not all(node.parallel):
+            return set()
+        loops = {d for d, kept in enumerate(reader.parallel) if not kept} or self._reduced_loops(reader)
+        read = next((r for r in reader.reads if r.value in node.results), None)
+        if read is None:
+            return set()
+        return {own for own, d in zip(node.writes[0], read.dims, strict=True) if d in loops}
+
+    def _is_from_narrow(self, node: Node, reduced: set[int]) -> bool:
+        """Whether all that a node reads along the loops `reduced` is widened, or computed so by nodes that nothing else
+        reads. A vector that only these loops walk is a factor of a product, and stays with it."""
+        along = [read for read in node.reads if reduced & {*read.dims}]
+        if not along or any(len(read.dims) < len(node.sizes) for read in along):
+            return False
+        return all(self._is_widened(read.value, node) for read in along)
+
+    def _is_widened(self, value: ir.Value, reader: Node) -> bool:
+        writer = self.writer.get(value)
+        if writer is None or writer.widens:
+            return writer is not None
+        return self._only_reader(writer) is reader and self._is_from_narrow(writer, self._reduced_loops(writer))
 
     def _only_reader(self, node: Node) -> Node | None:
         items = [self.items[i] for i in self.inner_readers[node.index] or ()]
