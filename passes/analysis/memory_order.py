@@ -134,12 +134,14 @@ class MemoryOrder:
 
 
 def reshaped_order(reshape: ir.Operation, strides: Sequence[Number]) -> list[int]:
-    """The order of the dims, from the slowest to the fastest, of a copy of a reshape's operand, which has `strides`. It
-    stays as it is, as far as dims that merge allow, where all that reads the reshape computes element by element.
-    Products and calls read rows."""
+    """The order of the dims, from the slowest to the fastest, of a copy of a reshape's operand, which has `strides`.
+    What is repeated along a dim keeps its order, as far as dims that merge allow, where all that reads the reshape
+    computes element by element. Other copies are row-major: products and calls read rows, and so do norms."""
     sizes, target = shape_of(reshape.operands[0]), shape_of(reshape.results[0])
-    takes_any = _takes_any_order(reshape.results[0])
-    return copied_order(sizes, strides, target) if takes_any else list(range(len(sizes)))
+    is_repeated = any(stride == 0 and size != 1 for stride, size in zip(strides, sizes, strict=True))
+    if is_repeated and _takes_any_order(reshape.results[0]):
+        return copied_order(sizes, strides, target)
+    return list(range(len(sizes)))
 
 
 def _takes_any_order(value: ir.Value) -> bool:

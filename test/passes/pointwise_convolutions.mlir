@@ -40,3 +40,21 @@ module attributes {cuesta.target = "cuda:90"} {
     return %0, %3, %5, %8 : tensor<64x96x56x56xbf16>, tensor<64x96xbf16>, tensor<64x96x56x56xbf16>, tensor<64x96x56x56xbf16>
   }
 }
+
+// CHECK: // -----
+// -----
+
+// Rows of points, whose second dim of 1 is taken away before what follows: a product of ours as well.
+// CHECK-LABEL: func.func @points
+// CHECK: %[[P:.*]] = "cuesta.mm"({{.*}}) {product = "{{.*}}"} {{.*}} -> tensor<32x1x1024x64xf32>
+// CHECK-NOT: cuesta.convolution
+module attributes {cuesta.target = "cuda:90"} {
+  func.func @points(%x: tensor<32x64x1x1024xbf16> {cuesta.strides = [65536, 1, 65536, 64]}, %w: tensor<64x64x1x1xbf16> {cuesta.strides = [64, 1, 1, 1]}, %b: tensor<64x1xbf16> {cuesta.strides = [1, 1]})
+      -> (tensor<32x64x1024xbf16> {cuesta.strides = [65536, 1, 64]}) {
+    %0 = "cuesta.convolution"(%x, %w) {cudnn = "tensor_cores", dilation = [1, 1], groups = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 0>, output_padding = [0, 0], padding = [0, 0], stride = [1, 1], transposed = false} : (tensor<32x64x1x1024xbf16>, tensor<64x64x1x1xbf16>) -> tensor<32x64x1x1024xbf16>
+    %1 = "cuesta.reshape"(%0) : (tensor<32x64x1x1024xbf16>) -> tensor<32x64x1024xbf16>
+    %2 = "cuesta.add"(%1, %b) : (tensor<32x64x1024xbf16>, tensor<64x1xbf16>) -> tensor<32x64x1024xbf16>
+    %3 = "cuesta.relu"(%2) : (tensor<32x64x1024xbf16>) -> tensor<32x64x1024xbf16>
+    return %3 : tensor<32x64x1024xbf16>
+  }
+}

@@ -1,5 +1,6 @@
 // RUN: cuesta-opt --pass-pipeline='builtin.module(repeat-conversions{small=64})' %s | filecheck %s
 // RUN: cuesta-opt --pass-pipeline='builtin.module(repeat-conversions{small=0 broadcast=16})' %s | filecheck %s --check-prefix=CPU
+// RUN: cuesta-opt --pass-pipeline='builtin.module(repeat-conversions{small=64 cheap=true})' %s | filecheck %s --check-prefix=CHEAP
 
 // CHECK-LABEL: func.func @readers
 // CHECK-SAME: (%[[X:.*]]: tensor<8x8xbf16>)
@@ -61,4 +62,28 @@ func.func @products(%x: tensor<1x8xbf16>, %v: tensor<16x8xf32>, %w: tensor<16x8x
   %2 = "cuesta.mul"(%0, %w) : (tensor<1x8xf32>, tensor<16x8xf32>) -> tensor<16x8xf32>
   %3 = "cuesta.exp"(%0) : (tensor<1x8xf32>) -> tensor<1x8xf32>
   return %1, %2, %3 : tensor<16x8xf32>, tensor<16x8xf32>, tensor<1x8xf32>
+}
+
+// With `cheap` the distance from a row is computed for each reader, too; a root is not.
+// CHEAP-LABEL: func.func @distance
+// CHEAP-SAME: (%[[X:.*]]: tensor<8x8xbf16>, %[[M:.*]]: tensor<8xf32>)
+// CHEAP-NEXT: %[[A:.*]] = "cuesta.convert"(%[[X]])
+// CHEAP-NEXT: %[[D:.*]] = "cuesta.sub"(%[[A]], %[[M]])
+// CHEAP-NEXT: %[[Y:.*]] = "cuesta.exp"(%[[D]])
+// CHEAP-NEXT: %[[B:.*]] = "cuesta.convert"(%[[X]])
+// CHEAP-NEXT: %[[E:.*]] = "cuesta.sub"(%[[B]], %[[M]])
+// CHEAP-NEXT: %[[S:.*]] = "cuesta.sum"(%[[E]])
+// CHEAP-NEXT: %[[C:.*]] = "cuesta.convert"(%[[X]])
+// CHEAP-NEXT: %[[R:.*]] = "cuesta.sqrt"(%[[C]])
+// CHEAP-NEXT: "cuesta.exp"(%[[R]])
+// CHEAP-NEXT: "cuesta.neg"(%[[R]])
+func.func @distance(%x: tensor<8x8xbf16>, %m: tensor<8xf32>) -> (tensor<8x8xf32>, tensor<8xf32>, tensor<8x8xf32>, tensor<8x8xf32>) {
+  %0 = "cuesta.convert"(%x) : (tensor<8x8xbf16>) -> tensor<8x8xf32>
+  %1 = "cuesta.sub"(%0, %m) : (tensor<8x8xf32>, tensor<8xf32>) -> tensor<8x8xf32>
+  %2 = "cuesta.exp"(%1) : (tensor<8x8xf32>) -> tensor<8x8xf32>
+  %3 = "cuesta.sum"(%1) {dims = [1], keepdim = 0 : i64} : (tensor<8x8xf32>) -> tensor<8xf32>
+  %4 = "cuesta.sqrt"(%0) : (tensor<8x8xf32>) -> tensor<8x8xf32>
+  %5 = "cuesta.exp"(%4) : (tensor<8x8xf32>) -> tensor<8x8xf32>
+  %6 = "cuesta.neg"(%4) : (tensor<8x8xf32>) -> tensor<8x8xf32>
+  return %2, %3, %5, %6 : tensor<8x8xf32>, tensor<8xf32>, tensor<8x8xf32>, tensor<8x8xf32>
 }

@@ -101,3 +101,26 @@ func.func @pool(%x: tensor<8196x768xf32>) -> tensor<768xf32> {
   %s = "cuesta.sum"(%d) {dims = [0], keepdim = 0} : (tensor<8192x768xf32>) -> tensor<768xf32>
   return %s : tensor<768xf32>
 }
+
+// Where a convolution's sums are rounded, the parts are of what is rounded, which is in memory, not of the sums.
+// CHECK-LABEL: func.func @rounded
+// CHECK: %[[SUMS:.*]] = "cuesta.depthwise"
+// CHECK: %[[NARROW:.*]] = "cuesta.convert"(%[[SUMS]])
+// CHECK-NOT: "cuesta.reshape"(%[[SUMS]])
+// CHECK: "cuesta.reshape"(%[[NARROW]]) : (tensor<64x56x56x32xbf16>) -> tensor<64x{{.*}}xbf16>
+func.func @rounded(%x: tensor<64x56x56x32xbf16>, %w: tensor<3x3x32xbf16>) -> (tensor<64x56x56x32xbf16>, tensor<32xf32>) {
+  %0 = "cuesta.depthwise"(%x, %w) {dilation = [1, 1], padding = [1, 1], stride = [1, 1]} : (tensor<64x56x56x32xbf16>, tensor<3x3x32xbf16>) -> tensor<64x56x56x32xf32>
+  %1 = "cuesta.convert"(%0) : (tensor<64x56x56x32xf32>) -> tensor<64x56x56x32xbf16>
+  %2 = "cuesta.convert"(%1) : (tensor<64x56x56x32xbf16>) -> tensor<64x56x56x32xf32>
+  %3 = "cuesta.square"(%2) : (tensor<64x56x56x32xf32>) -> tensor<64x56x56x32xf32>
+  %4 = "cuesta.sum"(%3) {dims = [0, 1, 2], keepdim = 0} : (tensor<64x56x56x32xf32>) -> tensor<32xf32>
+  return %1, %4 : tensor<64x56x56x32xbf16>, tensor<32xf32>
+}
+
+// The results of parts are added up in one step: programs reduce columns side by side.
+// CHECK-LABEL: func.func @few_rows
+// CHECK-NOT: cuesta.reshape
+func.func @few_rows(%x: tensor<1024x32xf32>) -> tensor<32xf32> {
+  %0 = "cuesta.sum"(%x) {dims = [0], keepdim = 0} : (tensor<1024x32xf32>) -> tensor<32xf32>
+  return %0 : tensor<32xf32>
+}

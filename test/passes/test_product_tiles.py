@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cuesta.passes.libraries.products.tiles import plans
+from cuesta.passes.libraries.products.tiles import plan_with_epilogue, plans
 
 
 @pytest.mark.parametrize(
@@ -56,3 +56,15 @@ def test_rows_that_share_memory_are_not_moved_again() -> None:
     # A gradient of a grouped convolution: by what its windows seem to have, memory is the limit for any tile.
     seeming, real = (plans(16, 48, 912, 4136, 2, moved=moved)[0].tile for moved in (None, 12_000_000))
     assert (seeming.n, real.n) == (256, 128)
+
+
+def test_a_computed_factor_is_made_for_few_blocks() -> None:
+    # A norm and silu: 40 additions an element. Of 256 results, each block along them makes the factor anew.
+    plan, plain = (plan_with_epilogue(1, 262144, 256, 64, 2, computed) for computed in (40, 0))
+    assert plan is not None and plain is not None
+    assert plan.tile.n >= plain.tile.n
+    # 64 images of 14x14: the factor of 1280 channels is made three times for 320 results, which a library does once.
+    assert plan_with_epilogue(64, 196, 320, 1280, 2, 20) is None
+    # Blocks have pixels of one image, which leaves tiles of 128 rows half empty where there are 49.
+    small = plan_with_epilogue(64, 49, 64, 32, 2, 4)
+    assert small is None or small.tile.m <= 64

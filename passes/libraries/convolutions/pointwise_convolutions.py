@@ -25,7 +25,7 @@ from cuesta.dialects.product import Tile
 from cuesta.dialects.top_module import target_of
 from cuesta.dialects.types import byte_size, opmath, shape_of, spelling_of, static_shape, tensor
 from cuesta.passes.analysis.layout import CHANNELS_LAST, FROM_CHANNELS_LAST
-from cuesta.passes.analysis.match import only_user, without_ones
+from cuesta.passes.analysis.match import only_has_ones, only_user, without_ones
 from cuesta.passes.analysis.memory_order import MemoryOrder
 from cuesta.passes.graph.hoist_reshapes import POINTWISE
 from cuesta.passes.infra.graph_rewrite import users
@@ -88,7 +88,7 @@ def _is_followed(value: ir.Value) -> bool:
     while pending:
         x = pending.pop()
         readers = set(users(x))
-        joining = {u for u in readers if u.name in POINTWISE and shape_of(u.results[0]) == shape_of(value)}
+        joining = {u for u in readers if _computes(u, value)}
         others = readers - joining
         if others and x == value:
             return False
@@ -111,7 +111,7 @@ def _read_for(made: Collection[ir.Value], value: ir.Value) -> set[ir.Value]:
         seen.add(x)
         op = maker(x)
         is_inside = x in made or len(set(users(x))) == 1
-        if op is not None and op.name in POINTWISE and shape_of(x) == shape_of(value) and is_inside:
+        if op is not None and _computes(op, value) and is_inside:
             pending += op.operands
         else:
             found.add(x)
@@ -142,12 +142,19 @@ def _plan(op: ir.Operation) -> Plan | None:
     return plan_with_epilogue(batch, rows, results, channels, byte_size(spelling_of(x)), cost)
 
 
+def _computes(op: ir.Operation, value: ir.Value) -> bool:
+    """Whether an op computes element by element a tensor of the shape of a value, but for dims of 1, which it may add
+    or take away."""
+    is_one = op.name in POINTWISE or only_has_ones(op)
+    return is_one and without_ones(op.results[0]) == without_ones(value)
+
+
 def _computing(x: ir.Value) -> set[ir.Operation]:
     """The pointwise ops of the shape of x that compute it for one reader alone, which join the reader's kernel."""
     op = maker(x)
-    if op is None or op.name not in POINTWISE or only_user(x) is None:
+    if op is None or not _computes(op, x) or only_user(x) is None:
         return set()
-    return {op}.union(*(_computing(y) for y in op.operands if shape_of(y) == shape_of(x)))
+    return {op}.union(*(_computing(y) for y in op.operands if without_ones(y) == without_ones(x)))
 
 
 def _following(value: ir.Value) -> set[ir.Operation]:
@@ -156,7 +163,7 @@ def _following(value: ir.Value) -> set[ir.Operation]:
     pending = [value]
     while pending:
         x = pending.pop()
-        ops = {u for u in users(x) if u.name in POINTWISE and shape_of(u.results[0]) == shape_of(value)} - found
+        ops = {u for u in users(x) if _computes(u, value)} - found
         found |= ops
         pending += [op.results[0] for op in ops]
     return found
@@ -165,14 +172,14 @@ def _following(value: ir.Value) -> set[ir.Operation]:
 def _varies_by_image(op: ir.Operation, product: ir.Operation) -> bool:
     """Whether a pointwise op on images reads numbers of each image, as a gate of its channels, and these are there
     before the product: then a block of its kernel has pixels of one image."""
-    images, _, *places = shape_of(op.results[0])
+    shape = shape_of(op.results[0])
 
     def varies(x: ir.Value) -> bool:
         own, made = shape_of(x), maker(x)
         is_there = made is None or made.is_before_in_block(product)
-        return is_there and len(own) == 4 and own[0] == images and own[2:] == (1, 1)
+        return is_there and len(own) == len(shape) and own[0] == shape[0] and math.prod(own[2:]) == 1
 
-    return images != 1 and math.prod(places) != 1 and any(map(varies, op.operands))
+    return len(shape) > 2 and shape[0] != 1 and math.prod(shape[2:]) != 1 and any(map(varies, op.operands))
 
 
 def _product(op: ir.Operation) -> list[ir.Value]:

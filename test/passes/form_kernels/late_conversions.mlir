@@ -30,3 +30,22 @@ func.func @graph(%x: tensor<256x64xbf16> {cuesta.strides = [64, 1]}, %w: tensor<
   %5 = "cuesta.sum"(%4) {dims = [0], keepdim = 0 : i64} : (tensor<256x128xf32>) -> tensor<128xf32> loc("sum"("m.py":5:1))
   return %2, %5 : tensor<256x128xbf16>, tensor<128xf32>
 }
+
+// CHECK: // -----
+// -----
+
+// So are products of what is widened, and what is computed for them alone from it and a row: the kernel in front, which
+// reduces along another dim, writes one narrow tensor.
+// CHECK: func.func @graph(
+// CHECK: "host.launch"({{.*}}) {{.*}}ops = ["amax", "mul"], outputs = 1 : i64} : (memref<64x256x128xbf16>, memref<64x256x128xbf16>)
+// CHECK: "host.launch"({{.*}}) {{.*}}ops = ["mul", "sub", "sum"], outputs = 1 : i64} : (memref<16384x128xbf16>, memref<16384x128xbf16>, memref<128xf32>, memref<128xf32>)
+func.func @graph(%x: tensor<64x256x128xbf16> {cuesta.strides = [32768, 128, 1]}, %m: tensor<128xf32> {cuesta.strides = [1]}) -> (tensor<64x256x128xbf16> {cuesta.strides = [32768, 128, 1]}, tensor<128xf32> {cuesta.strides = [1]}) {
+  %0 = "cuesta.amax"(%x) {dims = [1], keepdim = 1 : i64} : (tensor<64x256x128xbf16>) -> tensor<64x1x128xbf16> loc("amax"("m.py":1:1))
+  %1 = "cuesta.mul"(%x, %0) : (tensor<64x256x128xbf16>, tensor<64x1x128xbf16>) -> tensor<64x256x128xbf16> loc("mul"("m.py":2:1))
+  %2 = "cuesta.convert"(%1) : (tensor<64x256x128xbf16>) -> tensor<64x256x128xf32> loc("mul"("m.py":3:1))
+  %3 = "cuesta.convert"(%x) : (tensor<64x256x128xbf16>) -> tensor<64x256x128xf32> loc("sub"("m.py":4:1))
+  %4 = "cuesta.sub"(%3, %m) : (tensor<64x256x128xf32>, tensor<128xf32>) -> tensor<64x256x128xf32> loc("sub"("m.py":4:1))
+  %5 = "cuesta.mul"(%2, %4) : (tensor<64x256x128xf32>, tensor<64x256x128xf32>) -> tensor<64x256x128xf32> loc("mul"("m.py":5:1))
+  %6 = "cuesta.sum"(%5) {dims = [0, 1], keepdim = 0 : i64} : (tensor<64x256x128xf32>) -> tensor<128xf32> loc("sum"("m.py":6:1))
+  return %1, %6 : tensor<64x256x128xbf16>, tensor<128xf32>
+}
