@@ -124,6 +124,14 @@ def _is_only_read(view: ir.Operation) -> bool:
     )
 
 
+def _is_only_summed(view: ir.Operation) -> bool:
+    """Whether all that reads a view, or a conversion or view of it, are sums of columns."""
+    return all(
+        _is_only_summed(user) if user.name in VIEWS or Convert.matches(user) else _sums_columns(user)
+        for user in users(view.results[0])
+    )
+
+
 def _sums_columns(op: ir.Operation) -> bool:
     last = len(types.shape_of(op.operands[0])) - 1 if len(op.operands) else 0
     return reduction.row_of(op) is not None and last not in reduction.Reduced.dims.of(op)
@@ -147,15 +155,16 @@ def _sink(op: ir.Operation) -> None:
     op.erase()
 
 
-def _meets_kernel(value: ir.Value) -> bool:
-    """Whether a reshape of `value` that moves up, past pointwise ops, ends below another op of ours."""
+def _meets_kernel(value: ir.Value, through_views: bool) -> bool:
+    """Whether a reshape of `value` that moves up, past pointwise ops, ends below another op of ours. `through_views`: a
+    view above these ops counts as what it views."""
     pending = [value]
     while pending:
         value = pending.pop()
         owner = value.owner
         if isinstance(owner, ir.Block) or Reshape.matches(owner) or not Cuesta.owns(owner):
             continue
-        if owner.name in VIEWS:
+        if through_views and owner.name in VIEWS:
             pending.append(owner.operands[0])
             continue
         sources = _past(value)
@@ -359,7 +368,7 @@ class HoistReshapes(Pass):
                     _join(op, twins)
                     is_read = _is_only_read(op) if self.repeat else not _is_computed_with(op)
                     is_permuted = self.repeat and _is_written_permuted(op)
-                    if is_read and not is_permuted and _meets_kernel(op.operands[0]):
+                    if is_read and not is_permuted and _meets_kernel(op.operands[0], _is_only_summed(op)):
                         if _only_converted(op):
                             _sink(op)
                         continue

@@ -110,3 +110,16 @@ func.func @turned_back(%x: tensor<512x64xbf16>, %w: tensor<64x24xbf16>, %b: tens
   %11 = "cuesta.add"(%10, %b) : (tensor<2x24x16x16xbf16>, tensor<24x1x1xbf16>) -> tensor<2x24x16x16xbf16>
   return %6, %11 : tensor<2x16x16x24xbf16>, tensor<2x24x16x16xbf16>
 }
+
+// What meets a residual on its way is not followed: the residual is permuted as well, in every layer of a mixer.
+// CHECK-LABEL: func.func @mixed
+// CHECK: "cuesta.mm"({{.*}}) : (tensor<2x24x64xbf16>, tensor<2x64x256xbf16>)
+func.func @mixed(%x: tensor<512x64xbf16>, %w: tensor<64x24xbf16>, %r: tensor<2x24x256xbf16>) -> (tensor<2x24x256xbf16>, tensor<2x256x24xbf16>) {
+  %0 = "cuesta.mm"(%x, %w) : (tensor<512x64xbf16>, tensor<64x24xbf16>) -> tensor<512x24xbf16>
+  %1 = "cuesta.reshape"(%0) : (tensor<512x24xbf16>) -> tensor<2x256x24xbf16>
+  %2 = "cuesta.permute"(%1) {dims = [0, 2, 1]} : (tensor<2x256x24xbf16>) -> tensor<2x24x256xbf16>
+  %3 = "cuesta.add"(%2, %r) : (tensor<2x24x256xbf16>, tensor<2x24x256xbf16>) -> tensor<2x24x256xbf16>
+  %4 = "cuesta.permute"(%3) {dims = [0, 2, 1]} : (tensor<2x24x256xbf16>) -> tensor<2x256x24xbf16>
+  %5 = "cuesta.exp"(%4) : (tensor<2x256x24xbf16>) -> tensor<2x256x24xbf16>
+  return %3, %5 : tensor<2x24x256xbf16>, tensor<2x256x24xbf16>
+}

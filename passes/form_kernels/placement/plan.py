@@ -257,8 +257,10 @@ def _spare_copy(
         return
     if only_has_ones(reshape) or (value in blocks and _turns(reshape)):
         return  # needs no copy in any order; a reshape below it may
-    natural = Layout(0, 0, shape_of(whole), dense_strides(shape_of(whole), memory.order(whole)))
-    if value not in blocks and memory.knows(whole) and natural.reshape(shape_of(reshape.results[0])) is not None:
+    order = memory.order(whole)
+    natural = Layout(0, 0, shape_of(whole), dense_strides(shape_of(whole), order))
+    is_view = order != sorted(order) and natural.reshape(shape_of(reshape.results[0])) is not None
+    if is_view and value not in blocks:
         return
     _, last = max(((n != 1, d) for d, n in enumerate(shape_of(whole))), default=(False, -1))
     if found[1][-1:] == [last] or value in blocks:

@@ -24,11 +24,12 @@ from dataclasses import dataclass
 from cuesta._mlir import func, ir
 from cuesta.dialects import maker
 from cuesta.dialects.clones import repeat_op
+from cuesta.dialects.cuesta import reduction
 from cuesta.dialects.cuesta.pointwise import Convert
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import byte_count, byte_size, shape_of, spelling_of
 from cuesta.passes.analysis.aliases import returning
-from cuesta.passes.graph.hoist_reshapes import CHEAP
+from cuesta.passes.graph.hoist_reshapes import CHEAP, POINTWISE
 from cuesta.passes.infra.graph_rewrite import rewrite_ops
 from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.sizes import estimate
@@ -66,6 +67,8 @@ class RepeatConversions(Pass):
             is_returning = reader.name == func.ReturnOp.OPERATION_NAME or (len(results) > 1 and reader in results)
             if reader == first or is_returning or not self._broadcasts(result, reader):
                 continue
+            if not Convert.matches(op) and reader.name not in POINTWISE and reduction.row_of(reader) is None:
+                continue  # it reads the result from memory
             with ir.InsertionPoint(reader), op.location:
                 own = _repeated(result)
             for i, operand in enumerate(reader.operands):

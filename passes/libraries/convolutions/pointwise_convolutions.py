@@ -83,15 +83,17 @@ def multiplied(op: ir.Operation, rows: ir.Value, tile: Tile) -> list[ir.Value]:
 def _is_followed(value: ir.Value) -> bool:
     """Whether an epilogue pays: pointwise ops alone read `value`, their results are stored, as not only reductions read
     them, and a program has registers for all operands of these ops."""
-    made, pending = set[ir.Value](), [value]
+    made, same, pending = set[ir.Value](), {value}, [value]
     is_stored = False
     while pending:
         x = pending.pop()
         readers = set(users(x))
         joining = {u for u in readers if _computes(u, value)}
         others = readers - joining
-        if others and x == value:
+        if others and x in same:
             return False
+        if x in same:
+            same |= {user.results[0] for user in joining if only_has_ones(user)}
         if any(reduction.row_of(user) is None for user in others):
             is_stored = True  # and read from memory by all
             continue

@@ -14,7 +14,7 @@ Elementwise ops between the product and the permutes, such as conversions, are c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from cuesta._mlir import ir
 from cuesta.dialects import maker, types
@@ -22,6 +22,7 @@ from cuesta.dialects.aten import Call
 from cuesta.dialects.clones import repeat_op
 from cuesta.dialects.cuesta.contraction import AddMatMul, AnyProduct, Convolution, MatMul
 from cuesta.dialects.cuesta.dialect import Cuesta
+from cuesta.dialects.cuesta.indexing import Index, Window
 from cuesta.dialects.cuesta.shape import Cat, Permute, Reshape, Slice
 from cuesta.dialects.cuesta.traced_strides import RESULT_STRIDES
 from cuesta.dialects.graph_builder import GraphBuilder
@@ -105,21 +106,33 @@ def _is_turned(value: ir.Value) -> bool:
 
 
 def _is_turned_back(value: ir.Value) -> bool:
-    """Whether [batch, columns, …], or what ops of ours make of it with these two dims, such as larger images, is read
-    with the columns last again: permuted so, or by a convolution in channels_last."""
-    for user in users(value):
-        if Permute.matches(user):
-            if Permute.dims.of(user)[-1] == 1:
+    """Whether [batch, columns, …], or what ops of ours make of it alone with these two dims, such as larger images, is
+    read with the columns last again: permuted so, or by a convolution in channels_last."""
+    made, pending = {value}, [value]
+    while pending:
+        x = pending.pop()
+        for user in users(x):
+            if Permute.matches(user) and Permute.dims.of(user)[-1] == 1:
                 return True
-        elif Convolution.matches(user) or Call.matches(user):
-            if len(shape_of(value)) == 4 and _is_in_channels_last(user):
+            is_call = Convolution.matches(user) or Call.matches(user)
+            if is_call and len(shape_of(x)) == 4 and _is_in_channels_last(user):
                 return True
-        elif Cuesta.owns(user) and user.name not in PRODUCTS:
-            result = user.results[0]
-            keeps = shape_of(result)[:2] == shape_of(value)[:2] or (Cat.matches(user) and Cat.dim.of(user) >= 1)
-            if keeps and _is_turned_back(result):
-                return True
+            if _keeps_columns(user, made) and user.results[0] not in made:
+                made.add(user.results[0])
+                pending.append(user.results[0])
     return False
+
+
+def _keeps_columns(op: ir.Operation, made: Collection[ir.Value]) -> bool:
+    """Whether an op makes tensors of `made`, and smaller ones, into one whose first two dims are theirs."""
+    if op.name in POINTWISE:
+        return all(y in made or len(without_ones(y)) < 2 for y in op.operands)
+    if Cat.matches(op):
+        return Cat.dim.of(op) >= 1
+    if not any(kind.matches(op) for kind in (Reshape, Slice, Index, Window)):
+        return False
+    x = op.operands[0]
+    return x in made and shape_of(op.results[0])[:2] == shape_of(x)[:2]
 
 
 def _is_in_channels_last(op: ir.Operation) -> bool:
