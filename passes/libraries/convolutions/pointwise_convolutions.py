@@ -20,6 +20,7 @@ from cuesta._mlir import ir
 from cuesta.dialects import maker
 from cuesta.dialects.cuesta import pointwise, reduction
 from cuesta.dialects.cuesta.contraction import Convolution, MatMul, convolution_arguments
+from cuesta.dialects.cuesta.shape import Permute
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.product import Tile
 from cuesta.dialects.top_module import target_of
@@ -136,7 +137,7 @@ def _plan(op: ir.Operation) -> Plan | None:
     than the library."""
     x, weight, *_ = op.operands
     (n, channels, *places), (results, *_) = static_shape(x), static_shape(weight)
-    inside = _computing(x)
+    inside = set[ir.Operation]() if _follows_product(x) else _computing(x)
     joining = {*inside, *_following(op.results[0])}
     batch = n if any(_varies_by_image(other, op) for other in joining) else 1
     cost = sum(row.cost if (row := pointwise.row_of(other)) else 1 for other in inside)
@@ -157,6 +158,14 @@ def _computing(x: ir.Value) -> set[ir.Operation]:
     if op is None or not _computes(op, x) or only_user(x) is None:
         return set()
     return {op}.union(*(_computing(y) for y in op.operands if without_ones(y) == without_ones(x)))
+
+
+def _follows_product(x: ir.Value) -> bool:
+    """Whether x is what follows a product of ours, whose kernel computes it."""
+    leaves = {y for op in _computing(x) for y in op.operands if without_ones(y) == without_ones(x)}
+    turned = (maker(y, Permute) for y in leaves if only_user(y) is not None)
+    makers = (maker(op.operands[0]) for op in turned if op is not None)
+    return any(op is not None and MatMul.product.is_on(op) for op in makers)
 
 
 def _following(value: ir.Value) -> set[ir.Operation]:
