@@ -81,9 +81,22 @@ func.func @distance(%x: tensor<8x8xbf16>, %m: tensor<8xf32>) -> (tensor<8x8xf32>
   %0 = "cuesta.convert"(%x) : (tensor<8x8xbf16>) -> tensor<8x8xf32>
   %1 = "cuesta.sub"(%0, %m) : (tensor<8x8xf32>, tensor<8xf32>) -> tensor<8x8xf32>
   %2 = "cuesta.exp"(%1) : (tensor<8x8xf32>) -> tensor<8x8xf32>
-  %3 = "cuesta.sum"(%1) {dims = [1], keepdim = 0 : i64} : (tensor<8x8xf32>) -> tensor<8xf32>
+  %3 = "cuesta.sum"(%1) {dims = [0], keepdim = 0 : i64} : (tensor<8x8xf32>) -> tensor<8xf32>
   %4 = "cuesta.sqrt"(%0) : (tensor<8x8xf32>) -> tensor<8x8xf32>
   %5 = "cuesta.exp"(%4) : (tensor<8x8xf32>) -> tensor<8x8xf32>
   %6 = "cuesta.neg"(%4) : (tensor<8x8xf32>) -> tensor<8x8xf32>
   return %2, %3, %5, %6 : tensor<8x8xf32>, tensor<8xf32>, tensor<8x8xf32>, tensor<8x8xf32>
+}
+
+// A softmax keeps its row in registers, with what was added to it.
+// CHEAP-LABEL: func.func @softmax
+// CHEAP: %[[A:.*]] = "cuesta.add"
+// CHEAP-NEXT: %[[M:.*]] = "cuesta.amax"(%[[A]])
+// CHEAP-NEXT: "cuesta.sub"(%[[A]], %[[M]])
+func.func @softmax(%x: tensor<8x8xbf16>, %y: tensor<8xf32>) -> tensor<8x8xf32> {
+  %0 = "cuesta.convert"(%x) : (tensor<8x8xbf16>) -> tensor<8x8xf32>
+  %1 = "cuesta.add"(%0, %y) : (tensor<8x8xf32>, tensor<8xf32>) -> tensor<8x8xf32>
+  %2 = "cuesta.amax"(%1) {dims = [1], keepdim = 1 : i64} : (tensor<8x8xf32>) -> tensor<8x1xf32>
+  %3 = "cuesta.sub"(%1, %2) : (tensor<8x8xf32>, tensor<8x1xf32>) -> tensor<8x8xf32>
+  return %3 : tensor<8x8xf32>
 }

@@ -9,7 +9,8 @@ If the readers become one kernel, the kernel converts twice, which costs nothing
 become two, the first need not write the wide tensor for the second.
 
 With `cheap` the same goes for cheap ops between such a conversion and its readers, such as the distance from a mean
-that is known: the gradient of a batch norm reads it twice, in two kernels.
+that is known: the gradient of a batch norm reads it twice, in two kernels. Where rows are reduced, as in a softmax, the
+row stays in the kernel that reads it again, and its ops are not repeated.
 
 On a CPU a second conversion takes time. There `broadcast` restricts the pass to readers that broadcast the tensor, such
 as products of one row by several weights: their kernels convert the row once, or multiply by the narrow row.
@@ -58,7 +59,7 @@ class RepeatConversions(Pass):
         if _widened(result) is None or byte_count(result) <= self.small:
             return None
         readers = list(dict.fromkeys(use.owner.operation for use in result.uses))
-        if len(readers) < 2:
+        if len(readers) < 2 or (not Convert.matches(op) and any(map(_reduces_rows, readers))):
             return None
         results = returning(result)
         # A value's uses are not in program order.
@@ -80,6 +81,13 @@ class RepeatConversions(Pass):
         """Whether a reader broadcasts a value as much as the option asks."""
         wide = max((estimate(shape_of(result)) for result in reader.results), default=0)
         return wide >= self.broadcast * estimate(shape_of(value))
+
+
+def _reduces_rows(op: ir.Operation) -> bool:
+    """Whether an op reduces its operand's last dim only."""
+    if reduction.row_of(op) is None:
+        return False
+    return reduction.Reduced.dims.of(op) == [len(shape_of(op.operands[0])) - 1]
 
 
 def _widened(value: ir.Value) -> ir.Value | None:
