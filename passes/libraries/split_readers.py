@@ -8,6 +8,9 @@ kernel, or read its result where it lies.
 
 Fusion looks through a permute, but a reshape that merges dims parts two kernels. Other operands are viewed with the
 dims of the result. Where they are in memory this costs nothing.
+
+What also reads what a library computes later, as the next residual does, can join no kernel of the result. It keeps its
+dims, with which it joins the kernel that reads it.
 """
 
 from __future__ import annotations
@@ -20,8 +23,9 @@ from cuesta._mlir import ir
 from cuesta.dialects import maker
 from cuesta.dialects.clones import repeat_op
 from cuesta.dialects.cuesta import reduction
+from cuesta.dialects.cuesta.dialect import names_of
 from cuesta.dialects.cuesta.reduction import Reduced
-from cuesta.dialects.cuesta.shape import Permute, Reshape
+from cuesta.dialects.cuesta.shape import Expand, Permute, Reshape, Slice
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import shape_of, spelling_of, static_shape, tensor
 from cuesta.passes.graph.hoist_reshapes import CHEAP, POINTWISE
@@ -29,6 +33,8 @@ from cuesta.passes.infra.graph_rewrite import users
 from cuesta.sizes import Number, Size
 
 _B = GraphBuilder()
+
+_FOLLOWING = {*POINTWISE, *names_of(Permute, Reshape, Expand, Slice)}
 
 
 @dataclass(frozen=True)
@@ -103,19 +109,35 @@ def _inverse(order: Sequence[int]) -> list[int]:
     return [order.index(i) for i in range(len(order))]
 
 
-def split_readers(value: ir.Value, view: Merged) -> None:
+def split_readers(value: ir.Value, view: Merged, kernel: ir.Operation | None = None) -> None:
     """Computes pointwise readers of `value`, which is `view`, with the dims of the view's source instead, and then the
-    readers of these."""
+    readers of these. `kernel` computes what they start from: the view's source, unless it is given."""
+    kernel = kernel or maker(view.source)
     for op in dict.fromkeys(users(value)):
         if (below := view.viewed(op)) is not None:
-            split_readers(op.results[0], below)
+            split_readers(op.results[0], below, kernel)
         elif op.name in POINTWISE and shape_of(op.results[0]) == shape_of(value):
-            _split(op, value, view)
+            if kernel is None or not _waits(op, kernel):
+                _split(op, value, view, kernel)
         elif reduction.row_of(op) is not None:
-            _reduce(op, view)
+            _reduce(op, view, kernel)
 
 
-def _split(op: ir.Operation, value: ir.Value, view: Merged) -> None:
+def _waits(op: ir.Operation, kernel: ir.Operation) -> bool:
+    """Whether an op needs what neither a pointwise op nor a reduction nor a view computes after `kernel`."""
+    left, seen = [op], set[ir.Operation]()
+    while left:
+        op = left.pop()
+        if op in seen or op == kernel or op.block != kernel.block or op.is_before_in_block(kernel):
+            continue
+        seen.add(op)
+        if op.operands and op.name not in _FOLLOWING and reduction.row_of(op) is None:
+            return True
+        left += [made for x in op.operands if (made := maker(x)) is not None]
+    return False
+
+
+def _split(op: ir.Operation, value: ir.Value, view: Merged, kernel: ir.Operation | None) -> None:
     with ir.InsertionPoint(op), op.location:
         repeated = _repeated(op, view, {value: view.source})
         if repeated is None:
@@ -123,7 +145,7 @@ def _split(op: ir.Operation, value: ir.Value, view: Merged) -> None:
         made = Merged(repeated, view.dims)
         result = made.build()
     op.results[0].replace_all_uses_with(result)
-    split_readers(result, made)
+    split_readers(result, made, kernel)
 
 
 def _repeated(op: ir.Operation, view: Merged, known: dict[ir.Value, ir.Value | None]) -> ir.Value | None:
@@ -142,7 +164,7 @@ def _repeated(op: ir.Operation, view: Merged, known: dict[ir.Value, ir.Value | N
     return repeat_op(op, operands, tensor(shape_of(view.source), spelling_of(result))).results[0]
 
 
-def _reduce(op: ir.Operation, view: Merged) -> None:
+def _reduce(op: ir.Operation, view: Merged, kernel: ir.Operation | None) -> None:
     """Reduces the view's source instead of the view."""
     row = reduction.row_of(op)
     assert row is not None
@@ -155,4 +177,4 @@ def _reduce(op: ir.Operation, view: Merged) -> None:
         made = Merged(total, tuple(tuple(kept.index(d) for d in own) for own in left))
         result = made.build()
     op.results[0].replace_all_uses_with(result)
-    split_readers(result, made)
+    split_readers(result, made, kernel)

@@ -67,3 +67,25 @@ func.func @tokens(%x: tensor<2x8x6x6xbf16>, %w: tensor<8x1x3x3xbf16>, %s: tensor
   return %3, %5 : tensor<2x36x8xbf16>, tensor<2x4x9x8xbf16>
 }
 }
+
+// CHECK: // -----
+// -----
+
+// A residual that needs a later product can join no kernel of the convolution: it is added as tokens.
+// CHECK-LABEL: func.func @residual
+// CHECK: "cuesta.depthwise"
+// CHECK: "cuesta.add"({{.*}}) : (tensor<2x6x6x8xbf16>, tensor<2x6x6x8xbf16>) -> tensor<2x6x6x8xbf16>
+// CHECK: %[[MM:.*]] = "cuesta.mm"
+// CHECK: %[[SUM:.*]] = "cuesta.add"(%{{.*}}, %[[MM]]) : (tensor<2x36x8xbf16>, tensor<2x36x8xbf16>)
+// CHECK: return %[[SUM]]
+module attributes {cuesta.target = "cuda:90", cuesta.device = "cuda:0"} {
+func.func @residual(%x: tensor<2x8x6x6xbf16>, %w: tensor<8x1x3x3xbf16>, %y: tensor<2x36x8xbf16>, %v: tensor<2x8x8xbf16>) -> tensor<2x36x8xbf16> {
+  %0 = "cuesta.convolution"(%x, %w) {stride = [1, 1], padding = [1, 1], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 8 : i64, cudnn = "tensor_cores", result_strides = [[288, 1, 48, 8]]} : (tensor<2x8x6x6xbf16>, tensor<8x1x3x3xbf16>) -> tensor<2x8x6x6xbf16>
+  %1 = "cuesta.reshape"(%0) : (tensor<2x8x6x6xbf16>) -> tensor<2x8x36xbf16>
+  %2 = "cuesta.permute"(%1) {dims = [0, 2, 1]} : (tensor<2x8x36xbf16>) -> tensor<2x36x8xbf16>
+  %3 = "cuesta.add"(%2, %y) : (tensor<2x36x8xbf16>, tensor<2x36x8xbf16>) -> tensor<2x36x8xbf16>
+  %4 = "cuesta.mm"(%3, %v) : (tensor<2x36x8xbf16>, tensor<2x8x8xbf16>) -> tensor<2x36x8xbf16>
+  %5 = "cuesta.add"(%3, %4) : (tensor<2x36x8xbf16>, tensor<2x36x8xbf16>) -> tensor<2x36x8xbf16>
+  return %5 : tensor<2x36x8xbf16>
+}
+}

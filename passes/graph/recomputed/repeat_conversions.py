@@ -9,8 +9,8 @@ If the readers become one kernel, the kernel converts twice, which costs nothing
 become two, the first need not write the wide tensor for the second.
 
 With `cheap` the same goes for cheap ops between such a conversion and its readers, such as the distance from a mean
-that is known: the gradient of a batch norm reads it twice, in two kernels. Where rows are reduced, as in a softmax, the
-row stays in the kernel that reads it again, and its ops are not repeated.
+that is known: the gradient of a batch norm reads it twice, in two kernels. Where rows are reduced, as in a softmax
+or a layer norm, the row stays in the kernel that reads it again, and its ops are not repeated.
 
 On a CPU a second conversion takes time. There `broadcast` restricts the pass to readers that broadcast the tensor, such
 as products of one row by several weights: their kernels convert the row once, or multiply by the narrow row.
@@ -59,7 +59,7 @@ class RepeatConversions(Pass):
         if _widened(result) is None or byte_count(result) <= self.small:
             return None
         readers = list(dict.fromkeys(use.owner.operation for use in result.uses))
-        if len(readers) < 2 or (not Convert.matches(op) and any(map(_reduces_rows, readers))):
+        if len(readers) < 2 or (not Convert.matches(op) and _is_reduced_in_rows(result)):
             return None
         results = returning(result)
         # A value's uses are not in program order.
@@ -83,11 +83,14 @@ class RepeatConversions(Pass):
         return wide >= self.broadcast * estimate(shape_of(value))
 
 
-def _reduces_rows(op: ir.Operation) -> bool:
-    """Whether an op reduces its operand's last dim only."""
-    if reduction.row_of(op) is None:
-        return False
-    return reduction.Reduced.dims.of(op) == [len(shape_of(op.operands[0])) - 1]
+def _is_reduced_in_rows(value: ir.Value, within: int = 3) -> bool:
+    """Whether the last dim of a value is reduced, or that of what at most `within` pointwise ops compute from it."""
+    for op in (use.owner.operation for use in value.uses):
+        if reduction.row_of(op) is not None and reduction.Reduced.dims.of(op) == [len(shape_of(value)) - 1]:
+            return True
+        if within and op.name in POINTWISE and _is_reduced_in_rows(op.results[0], within - 1):
+            return True
+    return False
 
 
 def _widened(value: ir.Value) -> ir.Value | None:
