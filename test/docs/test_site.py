@@ -106,7 +106,7 @@ def test_docstrings_become_markdown() -> None:
 
 
 def test_pictures_show_the_pages_numbers() -> None:
-    page = (pictures.FOLDER / "suite.md").read_text()
+    page = pictures.PAGE.read_text()
     cases = pictures.cases(page)
     assert "NVIDIA" in pictures.machine(page)
     assert len(cases) >= 13 and all(min(*case.speed, *case.seconds) > 0 for case in cases)

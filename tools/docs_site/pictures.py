@@ -1,6 +1,6 @@
-"""Draws the pictures of speed and of compile time from the suite's page: `python -m cuesta.tools.docs_site.pictures`.
+"""Draws the pictures of speed and of compile time: `python -m cuesta.tools.docs_site.pictures`.
 
-Reads docs/benchmarks/suite.md, as cuesta-bench has written it. Writes speed.svg and compile_time.svg beside it.
+Reads docs/benchmarks/default_mode.md, as cuesta-bench has written it. Writes speed.svg and compile_time.svg beside it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from pathlib import Path
 from cuesta.tools.bench.reporting.plot import COLOURS
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "benchmarks"
+#: The last page of the suite that has default mode and compile times.
+PAGE = FOLDER / "default_mode.md"
 _BACKENDS = {"cuesta": "cuesta", "inductor": "Inductor"}
 
 
@@ -75,7 +77,7 @@ def draw(path: Path, names: Sequence[str], pairs: Sequence[tuple[float, float]],
 
 
 def main() -> None:
-    page = (FOLDER / "suite.md").read_text()
+    page = PAGE.read_text()
     shown, where = cases(page), machine(page)
     names = [case.name for case in shown]
     speed = "times faster than eager, evaluation in bf16 (more is better)"

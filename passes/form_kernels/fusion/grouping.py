@@ -19,6 +19,7 @@ from cuesta.dialects.types import byte_count, byte_size, shape_of, spelling_of
 from cuesta.passes.analysis.memory_order import MemoryOrder
 from cuesta.passes.form_kernels.fusion.contractions import holds_stages, is_one_sum, multiplies_for, walk_refusal
 from cuesta.passes.form_kernels.fusion.limits import CPU, FusionLimits
+from cuesta.passes.form_kernels.fusion.narrow_sums import NarrowSums
 from cuesta.passes.form_kernels.fusion.nodes import Item, Node, counted
 from cuesta.passes.form_kernels.fusion.paths import Paths
 from cuesta.passes.form_kernels.fusion.products import product_classes, product_refusal
@@ -161,7 +162,7 @@ class Grouping:
         GPU computes a few elements, such as squares, that a kernel of one program adds up, or any number of them from
         a widened tensor, which takes less memory than they do."""
         if not self.machine.in_sequence:
-            late = node.widens or self._is_added_up(node) or self._is_reduced_from_narrow(node)
+            late = node.widens or self._is_added_up(node) or NarrowSums(self.writer, self._only_reader).has(node)
             return self.machine.converts_late and late
         reader = self._only_reader(node)
         if reader is not None and node.widens:
@@ -173,36 +174,6 @@ class Grouping:
         reader = self._only_reader(node)
         few = all(node.parallel) and node.elements <= self.machine.tail_elements
         return few and reader is not None and not all(reader.parallel) and not any(reader.parallel)
-
-    def _is_reduced_from_narrow(self, node: Node) -> bool:
-        """Whether a reduction is all that reads what a node, and such nodes behind it, compute element by element from
-        widened tensors."""
-        return bool(self._reduced_loops(node)) and self._is_from_narrow(node, self._reduced_loops(node))
-
-    def _reduced_loops(self, node: Node) -> set[int]:
-        """The loops of an elementwise node along which its only reader, or that one's and so on, reduces its result."""
-        reader = self._only_reader(node)
-        if reader is None or not all(node.parallel):
-            return set()
-        loops = {d for d, kept in enumerate(reader.parallel) if not kept} or self._reduced_loops(reader)
-        read = next((r for r in reader.reads if r.value in node.results), None)
-        if read is None:
-            return set()
-        return {own for own, d in zip(node.writes[0], read.dims, strict=True) if d in loops}
-
-    def _is_from_narrow(self, node: Node, reduced: set[int]) -> bool:
-        """Whether all that a node reads along the loops `reduced` is widened, or computed so by nodes that nothing else
-        reads. A vector that only these loops walk is a factor of a product, and stays with it."""
-        along = [read for read in node.reads if reduced & {*read.dims}]
-        if not along or any(len(read.dims) < len(node.sizes) for read in along):
-            return False
-        return all(self._is_widened(read.value, node) for read in along)
-
-    def _is_widened(self, value: ir.Value, reader: Node) -> bool:
-        writer = self.writer.get(value)
-        if writer is None or writer.widens:
-            return writer is not None
-        return self._only_reader(writer) is reader and self._is_from_narrow(writer, self._reduced_loops(writer))
 
     def _only_reader(self, node: Node) -> Node | None:
         items = [self.items[i] for i in self.inner_readers[node.index] or ()]

@@ -293,10 +293,8 @@ def _choose_rows(kernel: Kernel) -> None:
     products = [kn for kn in kernel.nodes if kn.node.product is not None]
     if not products or any(kn.node.factor is not None or is_in_panels(kn.node.tile) for kn in products):
         return
-    rows = [
-        c for c in kernel.order if all(c in kn.reads[0].classes and c not in kn.reads[1].classes for kn in products)
-    ]
-    rows = [c for c in rows if c in kernel.parallel]
+    rows = [c for c in kernel.order if c in kernel.parallel]
+    rows = [c for c in rows if all(c in kn.reads[0].classes and c not in kn.reads[1].classes for kn in products)]
     if not rows:
         return
     chosen = max(rows, key=lambda c: (estimate([kernel.sizes[c]]), kernel.order.index(c)))
