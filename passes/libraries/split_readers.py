@@ -9,8 +9,8 @@ kernel, or read its result where it lies.
 Fusion looks through a permute, but a reshape that merges dims parts two kernels. Other operands are viewed with the
 dims of the result. Where they are in memory this costs nothing.
 
-What also reads what a library computes later, as the next residual does, can join no kernel of the result. It keeps its
-dims, with which it joins the kernel that reads it.
+An op that also reads a later result of a library, such as the next residual, cannot join the kernel. The op keeps its
+dims, so that it joins the kernel that reads its result.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from cuesta._mlir import ir
 from cuesta.dialects import maker
 from cuesta.dialects.clones import repeat_op
 from cuesta.dialects.cuesta import reduction
-from cuesta.dialects.cuesta.dialect import names_of
 from cuesta.dialects.cuesta.reduction import Reduced
-from cuesta.dialects.cuesta.shape import Expand, Permute, Reshape, Slice
+from cuesta.dialects.cuesta.shape import Permute, Reshape
+from cuesta.dialects.cuesta.views import VIEWS
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import shape_of, spelling_of, static_shape, tensor
 from cuesta.passes.graph.hoist_reshapes import CHEAP, POINTWISE
@@ -34,7 +34,8 @@ from cuesta.sizes import Number, Size
 
 _B = GraphBuilder()
 
-_FOLLOWING = {*POINTWISE, *names_of(Permute, Reshape, Expand, Slice)}
+#: With reductions, the ops that cuesta computes behind a kernel, or that compute nothing.
+_FOLLOWING = {*POINTWISE, *VIEWS}
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,7 @@ def split_readers(value: ir.Value, view: Merged, kernel: ir.Operation | None = N
 
 
 def _waits(op: ir.Operation, kernel: ir.Operation) -> bool:
-    """Whether an op needs what neither a pointwise op nor a reduction nor a view computes after `kernel`."""
+    """Whether an op depends on an op behind `kernel` that is neither pointwise, a reduction nor a view."""
     left, seen = [op], set[ir.Operation]()
     while left:
         op = left.pop()

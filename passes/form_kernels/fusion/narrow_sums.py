@@ -1,4 +1,5 @@
-"""Finds what only reductions read and elementwise nodes compute from widened tensors: its kernel is the reduction's."""
+"""Finds elementwise nodes that only reductions read and that compute from widened tensors. They join the reduction's
+kernel, so that only the narrow tensors are read from memory."""
 
 from __future__ import annotations
 

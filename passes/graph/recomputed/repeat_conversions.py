@@ -56,7 +56,7 @@ class RepeatConversions(Pass):
 
     def _repeat(self, op: ir.Operation) -> Sequence[ir.Value] | None:
         (result,) = op.results
-        if _widened(result) is None or byte_count(result) <= self.small:
+        if not _is_widened(result) or byte_count(result) <= self.small:
             return None
         readers = list(dict.fromkeys(use.owner.operation for use in result.uses))
         if len(readers) < 2 or (not Convert.matches(op) and _is_reduced_in_rows(result)):
@@ -93,22 +93,19 @@ def _is_reduced_in_rows(value: ir.Value, within: int = 3) -> bool:
     return False
 
 
-def _widened(value: ir.Value) -> ir.Value | None:
-    """What a conversion widens to a value, or to the only large operand of the cheap op that computes the value."""
+def _is_widened(value: ir.Value) -> bool:
+    """Whether a conversion widens to a value, or to the only large operand of the cheap op that computes the value."""
     op = maker(value)
     if op is None or op.name not in CHEAP:
-        return None
+        return False
     if not Convert.matches(op):
         large = {x for x in op.operands if shape_of(x) == shape_of(value)}
         op = maker(large.pop(), Convert) if len(large) == 1 else None
-        if op is None:
-            return None
-    (source,), (result,) = op.operands, op.results
-    return source if byte_size(spelling_of(result)) > byte_size(spelling_of(source)) else None
+    return op is not None and byte_size(spelling_of(op.results[0])) > byte_size(spelling_of(op.operands[0]))
 
 
 def _repeated(value: ir.Value) -> ir.Value:
-    """A value that `_widened` knows, computed anew."""
+    """Computes anew a value of which `_is_widened` holds."""
     op = maker(value)
     assert op is not None
     if Convert.matches(op):
