@@ -17,11 +17,12 @@ def repeat_op(op: ir.Operation, operands: Sequence[Value], kind: ir.Type) -> ir.
     return ir.Operation.create(op.name, results=[kind], operands=list(operands), attributes=attributes)
 
 
-def clone_op(op: ir.Operation, mapping: dict[Value, Value]) -> None:
-    """Copies an op with its regions. Replaces operands that are in `mapping`, and enters the results into `mapping`."""
+def clone_op(op: ir.Operation, mapping: dict[Value, Value], kinds: Sequence[ir.Type] | None = None) -> ir.Operation:
+    """Copies an op with its regions. Replaces operands that are in `mapping`, and enters the results into `mapping`.
+    `kinds` are the types of the results, by default the same."""
     copy = ir.Operation.create(
         op.name,
-        results=[r.type for r in op.results],
+        results=[r.type for r in op.results] if kinds is None else list(kinds),
         operands=[mapping.get(v, v) for v in op.operands],
         attributes=dict(op.attributes.items()),
         regions=len(op.regions),
@@ -34,3 +35,4 @@ def clone_op(op: ir.Operation, mapping: dict[Value, Value]) -> None:
             with ir.InsertionPoint(fresh):
                 for inner in block.operations:
                     clone_op(inner.operation, mapping)
+    return copy

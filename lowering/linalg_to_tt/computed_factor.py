@@ -38,6 +38,8 @@ class _Part:
     low: Value
     high: Value
     known: Mapping[ir.Operation, bool]
+    #: Whether it is all of K.
+    is_whole: bool = False
 
 
 @dataclass
@@ -66,16 +68,22 @@ class ComputedFactor(Products):
         lefts: Sequence[Value],
         carried: Sequence[Value],
     ) -> list[Value]:
-        """Writes the loop along one part of K; returns what it carries last."""
+        """Writes the loop along one part of K, or its one turn; returns what it carries last."""
         (node,), frame = self.products, self.writer.frame
         within = replace(self, writer=replace(self.writer, known=part.known))
-        loop = scf.ForOp(part.low, part.high, frame.scalar(frame.blocks[self.k]), list(carried))
-        with ir.InsertionPoint(loop.body):
-            here = starts | {self.k: loop.induction_variable}
+
+        def turn(start: Value, carried: Sequence[Value]) -> list[Value]:
+            here = starts | {self.k: start}
             left, right = within.on([self.m, self.k], here, {}), within.made(1, whole, here, making)
             within._make(left, whole, making, here, lefts)
             with node.op.location:
-                scf.YieldOp(self.step(left, right, list(loop.inner_iter_args)))
+                return self.step(left, right, carried)
+
+        if part.is_whole and frame.sizes[self.k] == frame.blocks[self.k]:
+            return turn(part.low, carried)
+        loop = scf.ForOp(part.low, part.high, frame.scalar(frame.blocks[self.k]), list(carried))
+        with ir.InsertionPoint(loop.body):
+            scf.YieldOp(turn(loop.induction_variable, list(loop.inner_iter_args)))
         return list(loop.results)
 
     def carried(self, whole: KernelWriter) -> list[Value]:
@@ -115,6 +123,8 @@ class ComputedFactor(Products):
         bounds = bounds_of(self.writer.nodes, factor, self.m, self.k, self.hidden)
         lower, upper = ([bound for bound in bounds if bound.is_lower == is_lower] for is_lower in (True, False))
         low, high, one = frame.scalar(0), frame.scalar(frame.sizes[self.k]), frame.scalar(1)
+        if not bounds:
+            return [_Part(low, high, {}, is_whole=True)]
         inner_low, inner_high = low, high
         for bound in lower:
             low = arith.maxsi(low, bound.key(*ends))
@@ -125,7 +135,7 @@ class ComputedFactor(Products):
         width = frame.scalar(frame.blocks[self.k])
         low = arith.muli(arith.divsi(low, width), width)
         known = {bound.op: bound.shows for bound in bounds}
-        if not bounds or len(known) < len(bounds):  # an equation bounds both sides: no whole block meets it
+        if len(known) < len(bounds):  # an equation bounds both sides: no whole block meets it
             return [_Part(low, high, {})]
         above = arith.addi(inner_low, frame.scalar(frame.blocks[self.k] - 1))
         inner_low = arith.maxsi(low, arith.muli(arith.divsi(above, width), width)) if lower else low

@@ -139,12 +139,15 @@ def _write(writer: KernelWriter, function: func.FuncOp, programs: Sequence[Numbe
 def _in_order(writer: KernelWriter, parallel: Sequence[int]) -> list[int]:
     """The axes of a kernel's blocks: in the order of the classes, but where bytes in groups are summed, groups come
     before rows. Triton lays threads along the last axis, then along the first. So the threads of a warp have a row's
-    groups, and each has several rows, which share what it makes of the vector."""
+    groups, and each has several rows, which share what it makes of the vector. Two values in a byte stay last."""
     axes = writer.frame.axes
     whole, rows = ([c for c in axes if (c in parallel) == cut] for cut in (False, True))
     reads = [access for node in writer.nodes for access in node.inputs if isinstance(access[0].owner, ir.Block)]
-    in_groups = any(spelling_of(x) in _BYTES and {*classes} == {*axes} for x, classes in reads)
-    return [*whole[:-1], *rows, *whole[-1:]] if in_groups and len(whole) > 1 else axes
+    walked = [{*classes} & {*axes} for x, classes in reads if spelling_of(x) in _BYTES]
+    pairs = [c for c in whole[-1:] if writer.frame.blocks[c] == 2 and {*axes} - {c} in walked]
+    groups = whole[: -1 - len(pairs)]
+    in_groups = bool(pairs) or {*axes} in walked
+    return [*groups, *rows, *whole[len(groups) :]] if in_groups and groups else axes
 
 
 def _write_either(writer: KernelWriter, loops: Sequence[int]) -> None:

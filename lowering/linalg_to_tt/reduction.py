@@ -219,16 +219,21 @@ def masked(frame: Frame, reduction: Reduction, values: Sequence[Value], reduced:
 
 def along(frame: Frame, reduction: Reduction, values: Sequence[Value], reduced: Sequence[int]) -> list[Value]:
     """Reduces blocks along the classes `reduced`, whose dims stay, with size 1. The last dim comes first: its elements
-    are side by side in memory, so a thread has several of them and adds them up by itself."""
+    are side by side in memory, so a thread has several of them and adds them up by itself. A last dim of pairs is
+    joined with the dim before it: a thread then adds up products with the instruction that multiplies and adds."""
 
     def combine(*both: Value) -> list[Value]:
         half = len(both) // 2
         return reduction.combine(both[:half], both[half:])
 
     current = list(values)
-    for axis, c in reversed(list(enumerate(frame.axes))):
-        if c not in reduced:
-            continue
+    axes = [axis for axis, c in enumerate(frame.axes) if c in reduced]
+    if len(shape := shape_of(current[0])) > 2 and shape[-1] == 2 and axes[-2:] == [len(shape) - 2, len(shape) - 1]:
+        current = [tt.reshape(v, (*shape[:-2], 2 * shape[-2])) for v in current]
+        current = [tt.expand_dims(v, len(shape) - 2) for v in tt.reduce(current, axes[-2], combine)]
+        current = [tt.expand_dims(v, len(shape) - 1) for v in current]
+        axes = axes[:-2]
+    for axis in reversed(axes):
         current = tt.reduce(current, axis, combine)
         current = [tt.expand_dims(v, axis) if shape_of(v) else tt.splat(v, frame.unit) for v in current]
     return current

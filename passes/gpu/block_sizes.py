@@ -37,6 +37,9 @@ BYTES_AT_ONCE, BYTES_PER_THREAD, MANY = 8192, 64, 1 << 20
 #: what a thread does with the vector. A step of a Llama with int8 took 0.81 ms on an H100 with 8192 bytes a program,
 #: 0.69 with 16384, 0.72 with 32768; with int4 1.25, 1.09 and 1.11.
 UNPACKED_AT_ONCE, BYTES_UNPACKED = 16384, 128
+#: The least rows of a program where two values are in a byte: it reads four bytes of the vector for each byte of a row.
+#: With K = 8192 a product of 2048 rows took 10.8 µs on an H200 with four rows, 6.3 with eight.
+LEAST_ROWS = 8
 _NONE: Mapping[int, int] = {}
 #: Of a sum over windows: columns of a block, the most rows, channels that a thread loads at once, the most
 #: multiplications in the code of a kernel, how long a load takes in multiplications, and by how much the blocks'
@@ -107,15 +110,19 @@ def choose(
     streams = large and not loops
     streams_down = large and bool(loops) and not walked and not fastest & set(whole)
     shared = total + beside
-    at_most = BYTES_AT_ONCE // width if width > 1 else UNPACKED_AT_ONCE
+    # Values in one byte of the largest tensor: two where halves of bytes are multiplied.
+    packed = total // max(math.prod(sizes[c] for c in t) for t in tensors) if streams and width == 1 else 1
+    at_most = BYTES_AT_ONCE // width if width > 1 else UNPACKED_AT_ONCE * packed
     limit = min(at_most, max(shared // PROGRAMS, 64)) if streams else _parallel_limit(shared)
+    if packed > 1:
+        limit = max(limit, LEAST_ROWS * math.prod(covers[c] for c in whole))
     if least:
         limit = max(limit, FEW)
     for c in sorted(parallel & fastest if _are_apart(set(whole) - set(loops), spaces) else parallel, reverse=True):
         room = power_at_most(limit // at_once())
         if room > 1:
             blocks[c] = min(blocks[c] * room, covers[c])
-    streamed = BYTES_PER_THREAD // width if width > 1 else BYTES_UNPACKED
+    streamed = BYTES_PER_THREAD // width if width > 1 else BYTES_UNPACKED * packed
     work = at_once() // (32 * (streamed if streams or streams_down else PER_THREAD))
     return Blocks(tuple(blocks.values()), tuple(sorted(loops)), min(max(power_at_most(work), 1), 16 if whole else 4))
 

@@ -1,9 +1,9 @@
 """Lets kernels begin before those in front of them have ended: NVIDIA's programmatic dependent launch.
 
     tt.func @mm(%x, %weight, %y)                     tt.func @mm(%x, %weight, %y)
-      %0 = tt.load %x + …                              griddepcontrol.launch_dependents
-      %1 = tt.load %weight + …                  →      %1 = tt.load %weight + …
-                                                       griddepcontrol.wait
+      %0 = tt.load %x + …                              %1 = tt.load %weight + …
+      %1 = tt.load %weight + …                  →      griddepcontrol.wait
+                                                       griddepcontrol.launch_dependents
     host.launch(…) {kernel = @first}                   %0 = tt.load %x + …
     host.launch(%x, %weight, %y) {kernel = @mm}
                                                      host.launch(…) {kernel = @first}
@@ -11,8 +11,10 @@
 
 Between two kernels a GPU has nothing to do for a microsecond or so: the last programs of one end, the next is
 launched, its programs compute addresses and wait for their first loads. With this a kernel is in place as soon as all
-programs of the one in front have begun, loads what nobody writes during the call, such as weights, and waits there
-until the kernel in front has ended. As every kernel waits, a kernel that has ended has none before it that has not.
+programs of the one in front are past their wait, loads what nobody writes during the call, such as weights, and waits
+there until the kernel in front has ended. As every kernel waits, a kernel that has ended has none before it that has
+not. No kernel lets the next begin before its own wait: else a chain of small kernels would all be in place at once, and
+share the multiprocessors unevenly (decision 54).
 
 The first launch of a program does not overlap: what runs before the call may write anything. GPUs below capability 9.0
 lack the instructions.
@@ -90,14 +92,14 @@ def _may_write(op: ir.Operation) -> Iterable[ir.Value]:
 
 
 def _wait(kernel: ir.Operation, constant: set[int]) -> None:
-    """Writes a kernel's two instructions, the second behind its loads from arguments that are `constant`."""
+    """Writes a kernel's two instructions behind its loads from arguments that are `constant`."""
     block = kernel.regions[0].blocks[0]
     ops = [view.operation for view in block.operations]
     early = _early(ops, constant, WARPS.of(kernel) * _THREADS)
     with ir.InsertionPoint.at_block_begin(block):
-        first = instruction(LET_NEXT_BEGIN)
         wait = instruction(WAIT)
-    assert first.is_before_in_block(wait)
+        let = instruction(LET_NEXT_BEGIN)
+    assert wait.is_before_in_block(let)
     for op in ops:
         if op in early:
             op.move_before(wait)

@@ -8,13 +8,14 @@
 
 A kernel of one program leaves the rest of a GPU idle for as long as a launch takes. Its readers here are sums along the
 row, of a weight that is far larger: each of their programs reads the whole row anyway, and has few more instructions
-for each byte of the weight that it waits for.
+for each byte of the weight that it waits for. A reader that sees the row in several dims computes it so.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from cuesta._mlir import func, ir, tensor
@@ -26,13 +27,15 @@ from cuesta.dialects.kernel_module import kernel_modules, launch_parameters, lau
 from cuesta.dialects.kernel_scatter import is_scatter
 from cuesta.dialects.named_linalg import is_generic
 from cuesta.dialects.product import tile_of
+from cuesta.dialects.types import memref, memref_shape, spelled
 from cuesta.dialects.upstream_fields import FUNCTION_TYPE
 from cuesta.passes.analysis.launches import launched_names
 from cuesta.passes.form_kernels.fusion.limits import GPU
 from cuesta.passes.gpu.block_sizes import MANY
+from cuesta.passes.gpu.split_rows import can_split, split_row
 from cuesta.passes.infra.graph_rewrite import functions, users
 from cuesta.passes.infra.registry import Pass, register_pass
-from cuesta.sizes import hint
+from cuesta.sizes import Number, hint
 
 #: The longest row, and the most kernels that one is computed in.
 _LONGEST, _READERS = GPU.tail_elements, 4
@@ -64,7 +67,7 @@ class _Row:
 
     launch: ir.Operation
     kernel: func.FuncOp
-    #: each with the number of the operand that is the row
+    #: each with the number of the operand that is the row, or a view of it
     readers: list[tuple[ir.Operation, int]] = field(default_factory=list)
 
     @staticmethod
@@ -77,17 +80,18 @@ class _Row:
         if own is None or _elements(kernel) > _LONGEST:
             return None
         memory = launch.operands[len(launch.operands) - 1]
+        seen = [(user, x) for x in [memory, *_views(memory, kernel)] for user in users(x) if user != launch]
         readers: list[tuple[ir.Operation, int]] = []
-        for user in users(memory):
-            if user == launch:
+        for user, x in seen:
+            if host.View.matches(user) and x == memory and any(user.results[0] == other for _, other in seen):
                 continue
             reader = _plain(user, kernels) if host.Launch.matches(user) else None
-            places = [i for i, x in enumerate(user.operands) if x == memory]
+            places = [i for i, operand in enumerate(user.operands) if operand == x]
             outputs = host.Launch.outputs.of(user) if reader is not None else 0
             if reader is None or len(places) != 1 or places[0] >= len(user.operands) - outputs:
                 return None
             read = _classes_read(reader, places[0])
-            if read is None or len(read) != len(own) or _elements(reader) < MANY:
+            if read is None or len(read) != len(_sizes(x)) or _elements(reader) < MANY:
                 return None
             readers.append((user, places[0]))
         is_own = not isinstance(memory.owner, ir.Block) and host.Alloc.matches(memory.owner)
@@ -109,23 +113,56 @@ class _Row:
     def repeat(self, kernels: dict[str, func.FuncOp], made: dict[tuple[str, ...], func.FuncOp]) -> None:
         """Replaces the row's launch and those of its readers."""
         (*given, memory) = self.launch.operands
+        views = []
         for user, place in self.readers:
-            reader = kernels[host.Launch.kernel.of(user)]
+            reader, x = kernels[host.Launch.kernel.of(user)], user.operands[place]
             key = (self.kernel.name.value, reader.name.value, str(place))
             if key not in made:
-                made[key] = _joined(self.kernel, reader, place, kernels)
+                made[key] = _joined(self._seen_as(_sizes(x), kernels), reader, place, kernels)
             operands = list(user.operands)
             with ir.InsertionPoint(user), user.location:
+                own = given if x == memory else [_seen(y, _sizes(x)) for y in given]
                 host.Launch.build(
-                    [*given, *operands[:place], *operands[place + 1 :]],
+                    [*own, *operands[:place], *operands[place + 1 :]],
                     kernel=made[key].name.value,
                     outputs=host.Launch.outputs.of(user),
                     ops=[*(host.Launch.ops.find(self.launch) or []), *(host.Launch.ops.find(user) or [])],
                 )
             user.erase()
+            views += [] if x == memory else [x.owner]
         self.launch.erase()
+        for view in dict.fromkeys(views):
+            view.erase()
         if not users(memory):
             memory.owner.erase()
+
+    def _seen_as(self, sizes: Sequence[Number], kernels: dict[str, func.FuncOp]) -> func.FuncOp:
+        """The row's kernel for readers that see the row as a block of `sizes`."""
+        if len(sizes) == len(SIZES.of(self.kernel)):
+            return self.kernel
+        name = next(n for n in _numbered(self.kernel.name.value) if n not in kernels)
+        kernels[name] = split_row(self.kernel, [n for n in sizes if isinstance(n, int)], name)
+        return kernels[name]
+
+
+def _views(memory: ir.Value, kernel: func.FuncOp) -> list[ir.Value]:
+    """The views that see the row in several dims, as its kernel can compute it."""
+    found = [user.results[0] for user in users(memory) if host.View.matches(user) and host.View.offset.of(user) == 0]
+    return [x for x in found if x.type == _kind(memory, _sizes(x)) and can_split(kernel, _sizes(x))]
+
+
+def _seen(x: ir.Value, sizes: Sequence[Number]) -> ir.Value:
+    """An operand of the row's kernel as a block of `sizes`; a single number as it is."""
+    return host.View.build([x], [_kind(x, sizes)], offset=0).result if _sizes(x) else x
+
+
+def _kind(memory: ir.Value, sizes: Sequence[Number]) -> ir.Type:
+    """The type of memory as a block of `sizes`."""
+    return memref(sizes, None, spelled(ir.MemRefType(memory.type).element_type))
+
+
+def _sizes(memory: ir.Value) -> tuple[Number, ...]:
+    return memref_shape(memory.type)[0]
 
 
 def _plain(launch: ir.Operation, kernels: dict[str, func.FuncOp]) -> func.FuncOp | None:
@@ -211,4 +248,9 @@ def _joined(row: func.FuncOp, reader: func.FuncOp, place: int, kernels: dict[str
 def _name(row: func.FuncOp, reader: func.FuncOp, kernels: dict[str, func.FuncOp]) -> str:
     """A new name, of both kernels' names."""
     stem = f"{row.name.value}_{reader.name.value}"[:_LONGEST_NAME]
-    return next(n for n in itertools.chain([stem], (f"{stem}_{i}" for i in itertools.count(2))) if n not in kernels)
+    return next(n for n in itertools.chain([stem], _numbered(stem)) if n not in kernels)
+
+
+def _numbered(stem: str) -> Iterator[str]:
+    """Names of another kernel of this name."""
+    return (f"{stem}_{i}" for i in itertools.count(2))

@@ -1,9 +1,9 @@
 // RUN: cuesta-opt --pass-pipeline='builtin.module(call-libraries)' --split-input-file %s | filecheck %s
 
-// Eight rows by a linear layer's weight are a kernel; K is cut where it is long and there are few programs. A dim of 1
-// in the result parts nothing, so the product has none.
+// Eight rows by a linear layer's weight are a kernel, of 32 rows of the weight where it has many; K is cut where it is
+// long and there are few programs. A dim of 1 in the result parts nothing, so the product has none.
 // CHECK-LABEL: func.func @layer
-// CHECK: "cuesta.mm"(%{{.*}}, %{{.*}}) {product = "16x16x256/2/4"} : (tensor<8x1024xbf16>, tensor<1024x8192xbf16>) -> tensor<8x8192xf32>
+// CHECK: "cuesta.mm"(%{{.*}}, %{{.*}}) {product = "16x32x128/4/4"} : (tensor<8x1024xbf16>, tensor<1024x8192xbf16>) -> tensor<8x8192xf32>
 // CHECK: "cuesta.mm"(%{{.*}}, %{{.*}}) {product = "16x16x256/2/4"} : (tensor<4x8x2048xbf16>, tensor<4x2048x1024xbf16>) -> tensor<4x8x1024xf32>
 // CHECK: "cuesta.sum"(%{{.*}}) {dims = [0]
 module attributes {cuesta.target = "cuda:90"} {

@@ -3,10 +3,10 @@
 // The weight, which no launch writes, is read before the kernel waits; x, which the first launch writes, after it. The
 // first launch does not overlap.
 // CHECK-LABEL: module @kernels
-// CHECK: "tt.elementwise_inline_asm"() {asm_string = "griddepcontrol.launch_dependents; // $0"
 // CHECK: %[[P:.*]] = "tt.addptr"(%arg1
 // CHECK: "tt.load"(%[[P]])
 // CHECK: "tt.elementwise_inline_asm"() {asm_string = "griddepcontrol.wait; // $0"
+// CHECK: "tt.elementwise_inline_asm"() {asm_string = "griddepcontrol.launch_dependents; // $0"
 // CHECK: "tt.load"(%arg0)
 // CHECK: "tt.store"(%arg2
 // CHECK-LABEL: func.func @graph
@@ -99,9 +99,9 @@ module attributes {cuesta.target = "cuda:80"} {
 
 // A view writes nothing: a weight that is seen with other dims is read early too.
 // CHECK-LABEL: module attributes {cuesta.target = "cuda:90"}
-// CHECK: griddepcontrol.launch_dependents
 // CHECK: "tt.load"(%arg0)
 // CHECK: griddepcontrol.wait
+// CHECK: griddepcontrol.launch_dependents
 // CHECK: "tt.store"(%arg1
 module attributes {cuesta.target = "cuda:90"} {
   module @kernels {

@@ -1,17 +1,19 @@
 // RUN: cuesta-opt --pass-pipeline='builtin.module(call-libraries)' %s | filecheck %s
 
-// On a GPU each group's sums are finished first. Halves of bytes are taken 128 higher, and so are their zeros. The sums of
-// x are written for each row of the weight, so that they are in the kernel of the others, and are subtracted at the end.
+// On a GPU each group's sums are finished first. Halves of bytes are taken 128 higher, and so are their zeros. They stand
+// beside each other in a last dim, as those of x do, which is read where it lies. The sums of x are written for each row
+// of the weight, so that they are in the kernel of the others, and are subtracted at the end.
 // CHECK-LABEL: func.func @groups
 // CHECK-SAME: (%[[X:.*]]: tensor<1x64xbf16>, %[[B:.*]]: tensor<8x32xui8>, %[[S:.*]]: tensor<8x4x1xbf16>, %[[Z:.*]]: tensor<8x4x1xbf16>)
-// CHECK: %[[EVEN:.*]] = "cuesta.expand"(%{{.*}}) : (tensor<1x1x4x8xbf16>) -> tensor<1x8x4x8xbf16>
-// CHECK: %[[LOW:.*]] = "cuesta.add"(%{{.*}}, %{{.*}}) : (tensor<1x8x4x8xf32>, tensor<f32>) -> tensor<1x8x4x8xf32>
-// CHECK: %[[P:.*]] = "cuesta.mul"(%{{.*}}, %[[LOW]]) : (tensor<1x8x4x8xf32>, tensor<1x8x4x8xf32>) -> tensor<1x8x4x8xf32>
-// CHECK: %[[LOWS:.*]] = "cuesta.sum"(%[[P]]) {dims = [3], keepdim = 0 : i64} : (tensor<1x8x4x8xf32>) -> tensor<1x8x4xf32>
-// CHECK: %[[WIDE:.*]] = "cuesta.convert"(%[[EVEN]]) : (tensor<1x8x4x8xbf16>) -> tensor<1x8x4x8xf32>
-// CHECK: %[[EVENS:.*]] = "cuesta.sum"(%[[WIDE]]) {dims = [3], keepdim = 0 : i64} : (tensor<1x8x4x8xf32>) -> tensor<1x8x4xf32>
-// CHECK: %[[SUMS:.*]] = "cuesta.add"(%[[LOWS]], %{{.*}}) : (tensor<1x8x4xf32>, tensor<1x8x4xf32>) -> tensor<1x8x4xf32>
-// CHECK: %[[OFX:.*]] = "cuesta.add"(%[[EVENS]], %{{.*}}) : (tensor<1x8x4xf32>, tensor<1x8x4xf32>) -> tensor<1x8x4xf32>
+// CHECK: %[[LOW:.*]] = "cuesta.add"(%{{.*}}, %{{.*}}) : (tensor<1x8x4x8x1xf32>, tensor<f32>) -> tensor<1x8x4x8x1xf32>
+// CHECK: %[[HIGH:.*]] = "cuesta.add"(%{{.*}}, %{{.*}}) : (tensor<1x8x4x8x1xf32>, tensor<f32>) -> tensor<1x8x4x8x1xf32>
+// CHECK: %[[V:.*]] = "cuesta.cat"(%[[LOW]], %[[HIGH]]) {dim = 4 : i64} : (tensor<1x8x4x8x1xf32>, tensor<1x8x4x8x1xf32>) -> tensor<1x8x4x8x2xf32>
+// CHECK: %[[PAIRS:.*]] = "cuesta.reshape"(%[[X]]) : (tensor<1x64xbf16>) -> tensor<1x1x4x8x2xbf16>
+// CHECK: %[[E:.*]] = "cuesta.expand"(%[[PAIRS]]) : (tensor<1x1x4x8x2xbf16>) -> tensor<1x8x4x8x2xbf16>
+// CHECK: %[[WIDE:.*]] = "cuesta.convert"(%[[E]]) : (tensor<1x8x4x8x2xbf16>) -> tensor<1x8x4x8x2xf32>
+// CHECK: %[[P:.*]] = "cuesta.mul"(%[[WIDE]], %[[V]]) : (tensor<1x8x4x8x2xf32>, tensor<1x8x4x8x2xf32>) -> tensor<1x8x4x8x2xf32>
+// CHECK: %[[SUMS:.*]] = "cuesta.sum"(%[[P]]) {dims = [3, 4], keepdim = 0 : i64} : (tensor<1x8x4x8x2xf32>) -> tensor<1x8x4xf32>
+// CHECK: %[[OFX:.*]] = "cuesta.sum"(%[[WIDE]]) {dims = [3, 4], keepdim = 0 : i64} : (tensor<1x8x4x8x2xf32>) -> tensor<1x8x4xf32>
 // CHECK: %[[HIGHER:.*]] = "cuesta.add"(%{{.*}}, %{{.*}}) : (tensor<1x8x4xf32>, tensor<f32>) -> tensor<1x8x4xf32>
 // CHECK: %[[SCALED:.*]] = "cuesta.mul"(%[[SUMS]], %[[SCALE:.*]]) : (tensor<1x8x4xf32>, tensor<1x8x4xf32>) -> tensor<1x8x4xf32>
 // CHECK: %[[ZEROS:.*]] = "cuesta.mul"(%[[HIGHER]], %[[SCALE]])

@@ -82,6 +82,8 @@ def product_refusal(
             return "every program of the matrix product would look up its right factor element by element"
         if k in own and is_in_panels(first.tile):
             return "every tile of the matrix product would recompute its operand"
+        if first.factor is None and {m, k} <= own and _is_repeated(space, node, first):
+            return "every product of the batch would recompute its operand"
         if k in own and _is_dear(node, own, first, {m: (0, n), n: (1, m)}, space):
             return "every block of the matrix product would recompute its operand"
     return None
@@ -106,6 +108,8 @@ def _refused_factor(space: Space, node: Node, product: Node, internal: Collectio
     own, (m, n, _) = _roots(space, node), _roles(space, product)
     if not all(node.parallel) or not own <= _roots(space, product) or {m, n} <= own or node.index not in internal:
         return "the op's loops are not those of one factor of the inner product"
+    if m in own and _is_repeated(space, node, product):
+        return "every product of the batch would recompute its operand"
     if n in own and _is_dear(node, own, product, {n: (1, m)}, space):
         return "every block of rows would recompute the inner product's right factor"
     return None
@@ -115,6 +119,15 @@ def _roles(space: Space, node: Node) -> tuple[Loop, Loop, Loop]:
     assert node.product is not None
     m, n, k = (space.classes[node.index][d] for d in node.product)
     return m, n, k
+
+
+def _is_repeated(space: Space, node: Node, product: Node) -> bool:
+    """Whether a node, which makes a left factor and loads more than its result, lacks loops of a batch of right
+    factors, for each of which programs would repeat it. In attention of few queries, whose keys are split into parts,
+    each part would wait for what a rotary embedding reads before it can load a key."""
+    (_, right, *_), (_, n, _) = product.reads, _roles(space, product)
+    batch = {space.classes[product.index][d] for d in right.dims} - {n}
+    return bool(batch - _roots(space, node)) and (len(node.reads) > 1 or bool(node.gathers))
 
 
 def _is_dear(node: Node, own: set[Loop], product: Node, sides: dict[Loop, tuple[int, Loop]], space: Space) -> bool:

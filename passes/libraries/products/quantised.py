@@ -13,7 +13,6 @@ scaled.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -111,7 +110,8 @@ class Quantised:
     @property
     def has_short_groups(self) -> bool:
         """Whether a kernel on a GPU holds the sums of all groups of a row (`times_by_groups`)."""
-        return self.groups > 1 and self.size // self.groups <= SHORT and self.size <= SPANNED
+        is_known = len(self.parts) == 1 or _are_halves(self.parts)
+        return is_known and self.groups > 1 and self.size // self.groups <= SHORT and self.size <= SPANNED
 
     def times(self, x: Value, columns: Sequence[Number], is_narrow: bool) -> Value:
         """The product of rows x [M, K] by the weight, f32 [M, *columns], with N split into `columns`. `is_narrow` says
@@ -149,20 +149,17 @@ class Quantised:
         group's sums are finished first, so that scale and zero cost one operation for the group. The sum of x over a
         group is written as one for each column, though it is the same: so it has the loops of the other sums, and is in
         their kernel."""
-        (_, k), count, ones = shape_of(x), len(self.parts), [1] * len(columns)
-        length = k // (self.groups * count)
-        sizes, last = [1, *columns, self.groups, length], len(columns) + 2
+        (_, k), ones = shape_of(x), [1] * len(columns)
+        halves = [2] if _are_halves(self.parts) else []
+        group = [k // self.groups // 2, *halves] if halves else [k // self.groups]
+        sizes, last = [1, *columns, self.groups, *group], len(columns) + 1
         # Values of 4 bits are taken 128 higher: as floats they have the bits of 128, with their own in the middle.
         higher = 128 if all(_has_four_bits(_unreshaped(part)) for part in self.parts) else 0
-        sums, sums_of_x = [], []
-        for p, part in enumerate(self.parts):
-            own = x if count == 1 else _B.slice(_B.reshape(x, [1, k // count, count]), 2, p, 1)
-            own = _B.expand(_B.reshape(own, [1, *ones, self.groups, length]), sizes)
-            values = _B.convert(_B.reshape(part, sizes), "f32")
-            values = _B.with_number("add", values, higher) if higher else values
-            sums.append(_B.reduce("sum", _B.pointwise("mul", _B.convert(own, "f32"), values), [last]))
-            sums_of_x.append(_B.reduce("sum", _B.convert(own, "f32"), [last]))
-        total, of_x = (functools.reduce(functools.partial(_B.pointwise, "add"), own) for own in (sums, sums_of_x))
+        values = self._values(sizes, higher)
+        own = _B.convert(_B.expand(_B.reshape(x, [1, *ones, self.groups, *group]), sizes), "f32")
+        within = [last + 1 + n for n in range(len(group))]
+        total = _B.reduce("sum", _B.pointwise("mul", own, values), within)
+        of_x = _B.reduce("sum", own, within)
         scale = None if self.scale is None else self._of_columns(self.scale, columns)
         zero = None if self.zero is None else self._of_columns(self.zero, columns)
         if higher:
@@ -170,12 +167,21 @@ class Quantised:
         if scale is not None:
             total = _B.pointwise("mul", total, scale)
             zero = None if zero is None else _B.pointwise("mul", zero, scale)
-        result = _B.reduce("sum", total, [last - 1])
+        result = _B.reduce("sum", total, [last])
         if zero is None:
             return result
         # A sum of its own, and no difference of products: products are rounded before they are subtracted, and then the
         # whole kernel would do without the instruction that multiplies and adds.
-        return _B.pointwise("sub", result, _B.reduce("sum", _B.pointwise("mul", zero, of_x), [last - 1]))
+        return _B.pointwise("sub", result, _B.reduce("sum", _B.pointwise("mul", zero, of_x), [last]))
+
+    def _values(self, sizes: Sequence[Number], higher: int) -> Value:
+        """The values of the weight in f32, of these sizes, and `higher` by a number. The halves of a byte lie beside
+        each other along the last dim, as those of x that they are multiplied by, which is read where it lies."""
+        if len(self.parts) > 1:
+            sizes = [*sizes[:-1], 1]
+        wide = [_B.convert(_B.reshape(part, sizes), "f32") for part in self.parts]
+        own = [_B.with_number("add", x, higher) if higher else x for x in wide]
+        return own[0] if len(own) == 1 else _B.cat(own, len(sizes) - 1)
 
     def _of_columns(self, x: Value, columns: Sequence[Number]) -> Value:
         """A scale or zero [1, *columns, groups] in f32, without the last dim if there is one group."""

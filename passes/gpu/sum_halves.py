@@ -1,0 +1,145 @@
+"""Adds up products of pairs in two sums, one of the first values of all pairs and one of the second.
+
+    %w = arith.select %even, %a, %b : tensor<64x16x2xf32>       %x0, %x1 = tt.split(%x)
+    %p = arith.mulf %x, %w                                      %p0 = arith.mulf %x0, %a : tensor<64x16xf32>
+    %r = tt.reshape(%p) : tensor<64x32xf32>                →    %p1 = arith.mulf %x1, %b
+    %0 = tt.reduce(%r) {axis = 1} addf                          %0 = tt.reduce(%p0) {axis = 1} addf
+                                                                         + tt.reduce(%p1) {axis = 1} addf
+
+Two values in a byte are such pairs: its lower and upper halves are blocks of their own, taken by turns in the row that
+the vector x is multiplied by. x is read as it lies, and its small block is split; the large one of the weight is never
+made, and stays laid out among the threads as its bytes are.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+
+from cuesta._mlir import arith, ir
+from cuesta.dialects import tt, walk
+from cuesta.dialects.clones import clone_op
+from cuesta.dialects.kernel_module import kernel_modules
+from cuesta.dialects.tt.ops import Broadcast, ExpandDims, MakeRange, Reduce, Reshape
+from cuesta.dialects.upstream_fields import PREDICATE
+from cuesta.passes.infra.registry import Pass, register_pass
+
+#: Ops that leave each element as it is, or repeat it.
+_SAME = {op.OPERATION_NAME for op in (Broadcast, ExpandDims, arith.ExtSIOp, arith.ExtUIOp, arith.TruncIOp)}
+_COMPUTED: dict[str, Callable[[int, int], int]] = {
+    arith.AddIOp.OPERATION_NAME: operator.add,
+    arith.MulIOp.OPERATION_NAME: operator.mul,
+}
+#: Of numbers that are not negative.
+_COMPARED: dict[int, Callable[[int, int], bool]] = {
+    int(arith.CmpIPredicate.eq): operator.eq,
+    int(arith.CmpIPredicate.ne): operator.ne,
+    int(arith.CmpIPredicate.slt): operator.lt,
+    int(arith.CmpIPredicate.ult): operator.lt,
+    int(arith.CmpIPredicate.sgt): operator.gt,
+    int(arith.CmpIPredicate.ugt): operator.gt,
+}
+
+
+@register_pass("sum-halves")
+class SumHalves(Pass):
+    """Adds up products of pairs in two sums."""
+
+    def run(self, module: ir.Module) -> None:
+        with module.context, ir.Location.unknown():
+            for nested in kernel_modules(module):
+                for op in [op for op in walk(nested) if Reduce.matches(op)]:
+                    _halve(op)
+
+
+def _halve(op: ir.Operation) -> None:
+    """Replaces a sum of such products, or several of one shape that are added up together, by two."""
+    body = [view.operation for view in op.regions[0].blocks[0].operations][:-1]
+    pairs = [_products(block, Reduce.axis.of(op)) for block in op.operands]
+    if any(inner.name != arith.AddFOp.OPERATION_NAME for inner in body) or any(pair is None for pair in pairs):
+        return
+    with ir.InsertionPoint(op), op.location:
+        found = [pair() for pair in pairs if pair is not None]
+        sums = []
+        for own in zip(*found, strict=True):
+            mapping = dict(zip(op.operands, own, strict=True))
+            clone_op(op, mapping)
+            sums.append([mapping[result] for result in op.results])
+        for result, a, b in zip(op.results, *sums, strict=True):
+            result.replace_all_uses_with(arith.addf(a, b))
+    op.erase()
+
+
+def _products(block: ir.Value, axis: int) -> Callable[[], tuple[ir.Value, ir.Value]] | None:
+    """What builds the products of the first and of the second values of all pairs of a block, which are side by side
+    along `axis`; None if the block is no product of such."""
+    reshaped = _made_by(block, Reshape.OPERATION_NAME)
+    product = None if reshaped is None else _made_by(reshaped.operands[0], arith.MulFOp.OPERATION_NAME)
+    if product is None:
+        return None
+    *shape, pair = tt.shape_of(product.results[0])
+    if pair != 2 or axis != len(shape) - 1 or tt.shape_of(block) != (*shape[:-1], 2 * shape[-1]):
+        return None
+    for x, weight in (product.operands, [*product.operands][::-1]):
+        source, halves = _unrepeated(x), _halves(weight)
+        if halves is not None and tt.shape_of(source)[-1:] == (2,):
+            parts = halves
+            return lambda: _multiplied(source, parts, shape)
+    return None
+
+
+def _multiplied(x: ir.Value, halves: list[ir.Value], shape: list[int]) -> tuple[ir.Value, ir.Value]:
+    first, second = (
+        arith.mulf(tt.broadcast(own, shape), tt.reshape(half, shape))
+        for own, half in zip(tt.split(x), halves, strict=True)
+    )
+    return first, second
+
+
+def _unrepeated(x: ir.Value) -> ir.Value:
+    """The block that is repeated to x."""
+    op = _made_by(x, Broadcast.OPERATION_NAME)
+    return x if op is None else _unrepeated(op.operands[0])
+
+
+def _halves(x: ir.Value) -> list[ir.Value] | None:
+    """The two blocks of one column that elements are taken from by turns; None if x is not made so."""
+    op = _made_by(x, arith.SelectOp.OPERATION_NAME)
+    if op is None:
+        return None
+    mask, *blocks = op.operands
+    column = (*tt.shape_of(x)[:-1], 1)
+    sources = [_unrepeated(block) for block in blocks]
+    chosen = [_at(mask, place) for place in range(2)]
+    if chosen not in ([1, 0], [0, 1]) or any(tt.shape_of(source) != column for source in sources):
+        return None
+    return sources if chosen[0] else sources[::-1]
+
+
+def _at(x: ir.Value, place: int) -> int | None:
+    """The integer that a block has at a place along its last dim, wherever it is along the others; None if it is not
+    known."""
+    op = x.owner
+    if isinstance(op, ir.Block):
+        return None
+    if op.name == arith.ConstantOp.OPERATION_NAME:
+        values = op.attributes["value"]
+        is_same = isinstance(values, ir.DenseElementsAttr) and values.is_splat
+        return int(values.get_splat_value().value) if is_same else None
+    if MakeRange.matches(op):
+        return place + MakeRange.start.of(op) if tt.shape_of(x) == (2,) else None
+    known = [at for operand in op.operands if (at := _at(operand, place)) is not None]
+    if len(known) < len(op.operands):
+        return None
+    if op.name in _SAME:
+        return known[0]
+    if op.name == arith.CmpIOp.OPERATION_NAME:
+        compare = _COMPARED.get(PREDICATE.of(op))
+        return None if compare is None else int(compare(*known))
+    compute = _COMPUTED.get(op.name)
+    return None if compute is None else compute(*known)
+
+
+def _made_by(x: ir.Value, name: str) -> ir.Operation | None:
+    """The op of this name that makes a value; None if another one does."""
+    return x.owner if not isinstance(x.owner, ir.Block) and x.owner.name == name else None

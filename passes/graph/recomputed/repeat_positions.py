@@ -1,0 +1,60 @@
+"""Gives each reader of what is computed from positions alone ops of its own, so that it is computed where it is read.
+
+    %0 = cuesta.iota() : 2xi64                          %0 = cuesta.iota()          %4 = cuesta.iota()
+    %1 = cuesta.lt(%0, 1)                               %1 = cuesta.lt(%0, 1)       %5 = cuesta.lt(%4, 1)
+    %2 = cuesta.where(%1, %a, %b)                →      %2 = cuesta.where(%1, %a, %b)
+    %3 = cuesta.where(%1, %c, %d)                       %3 = cuesta.where(%5, %c, %d)
+
+Such are the masks by which parts are interleaved. A kernel counts its positions anyway. What several kernels read
+would be written by one more, and a block that is read says nothing of its elements: by a mask that a kernel makes
+itself, `sum-halves` sees that two blocks are taken by turns.
+"""
+
+from __future__ import annotations
+
+from cuesta._mlir import func, ir
+from cuesta.dialects import maker
+from cuesta.dialects.clones import repeat_op
+from cuesta.dialects.cuesta.dialect import names_of
+from cuesta.dialects.cuesta.shape import Constant, Iota, Reshape
+from cuesta.passes.graph.hoist_reshapes import CHEAP
+from cuesta.passes.infra.graph_rewrite import functions, users
+from cuesta.passes.infra.registry import Pass, register_pass
+
+_COMPUTED = CHEAP | names_of(Reshape)
+
+
+@register_pass("repeat-positions")
+class RepeatPositions(Pass):
+    """Repeats what is computed from positions alone, once for each reader."""
+
+    def run(self, module: ir.Module) -> None:
+        with module.context:
+            for function in functions(module):
+                # From the last to the first: an op is repeated before those that it reads.
+                for view in reversed([*function.regions[0].blocks[0].operations]):
+                    if _counts(view.operation):
+                        _repeat(view.operation)
+
+
+def _counts(op: ir.Operation) -> bool:
+    """Whether an op computes from positions alone, and its result is not a constant."""
+    if Iota.matches(op):
+        return True
+    if op.name not in _COMPUTED:
+        return False
+    makers = [maker(x) for x in op.operands]
+    found = [m is not None and (Constant.matches(m) or _counts(m)) for m in makers]
+    return all(found) and any(m is not None and not Constant.matches(m) for m in makers)
+
+
+def _repeat(op: ir.Operation) -> None:
+    """Gives each reader but one a copy of an op, just before the reader."""
+    (result,) = op.results
+    readers = [reader for reader in dict.fromkeys(users(result)) if reader.name != func.ReturnOp.OPERATION_NAME]
+    for reader in readers[1:]:
+        with ir.InsertionPoint(reader), op.location:
+            own = repeat_op(op, list(op.operands), result.type).results[0]
+        for i, operand in enumerate(reader.operands):
+            if operand == result:
+                reader.operands[i] = own

@@ -1,0 +1,35 @@
+// RUN: cuesta-opt --pass-pipeline='builtin.module(repeat-positions)' %s | filecheck %s
+
+// Each reader counts for itself: the mask, and the positions that it is made of. A constant stays one.
+// CHECK-LABEL: func.func @masks
+// CHECK: %[[ZERO:.*]] = "cuesta.constant"
+// CHECK-DAG: %[[P:.*]] = "cuesta.iota"
+// CHECK-DAG: %[[Q:.*]] = "cuesta.iota"
+// CHECK-DAG: %[[M:.*]] = "cuesta.eq"(%{{.*}}, %[[ZERO]])
+// CHECK-DAG: %[[N:.*]] = "cuesta.eq"(%{{.*}}, %[[ZERO]])
+// CHECK-COUNT-2: "cuesta.where"
+// CHECK-NOT: "cuesta.eq"
+func.func @masks(%a: tensor<8x1xf32>, %b: tensor<8x1xf32>) -> (tensor<8x2xf32>, tensor<8x2xf32>) {
+  %zero = "cuesta.constant"() {value = 0 : i64} : () -> tensor<i64>
+  %at = "cuesta.iota"() {start = 0 : i64, step = 1 : i64} : () -> tensor<2xi64>
+  %first = "cuesta.eq"(%at, %zero) : (tensor<2xi64>, tensor<i64>) -> tensor<2xi1>
+  %0 = "cuesta.where"(%first, %a, %b) : (tensor<2xi1>, tensor<8x1xf32>, tensor<8x1xf32>) -> tensor<8x2xf32>
+  %1 = "cuesta.where"(%first, %b, %a) : (tensor<2xi1>, tensor<8x1xf32>, tensor<8x1xf32>) -> tensor<8x2xf32>
+  return %0, %1 : tensor<8x2xf32>, tensor<8x2xf32>
+}
+
+// What is computed from a tensor, and what is dear, is computed once.
+// CHECK-LABEL: func.func @once
+// CHECK-COUNT-1: "cuesta.eq"
+// CHECK-COUNT-1: "cuesta.sin"
+// CHECK-NOT: "cuesta.eq"
+// CHECK-NOT: "cuesta.sin"
+func.func @once(%n: tensor<i64>, %a: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
+  %at = "cuesta.iota"() {start = 0 : i64, step = 1 : i64} : () -> tensor<8xi64>
+  %own = "cuesta.eq"(%at, %n) : (tensor<8xi64>, tensor<i64>) -> tensor<8xi1>
+  %angle = "cuesta.iota"() {start = 0.0 : f64, step = 1.0 : f64} : () -> tensor<8xf32>
+  %sin = "cuesta.sin"(%angle) : (tensor<8xf32>) -> tensor<8xf32>
+  %0 = "cuesta.where"(%own, %a, %sin) : (tensor<8xi1>, tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  %1 = "cuesta.where"(%own, %sin, %a) : (tensor<8xi1>, tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  return %0, %1 : tensor<8xf32>, tensor<8xf32>
+}
