@@ -27,7 +27,7 @@ from cuesta.dialects import maker, types
 from cuesta.dialects.clones import repeat_op
 from cuesta.dialects.cuesta import pointwise, reduction
 from cuesta.dialects.cuesta.complex_numbers import Complex, Imag, Real
-from cuesta.dialects.cuesta.contraction import MatMul
+from cuesta.dialects.cuesta.contraction import Depthwise, MatMul
 from cuesta.dialects.cuesta.dialect import Cuesta, names_of
 from cuesta.dialects.cuesta.pointwise import Convert, Where
 from cuesta.dialects.cuesta.shape import Cat, Expand, Permute, Reshape, Slice
@@ -317,14 +317,18 @@ def _join(op: ir.Operation, twins: Sequence[ir.Operation]) -> None:
 
 
 def _narrows_a_sum(view: ir.Operation) -> bool:
-    """Whether a conversion to a narrower type parts a reshape from a reduction: the conversion belongs into the kernel
-    of the reduction, which would write the wide tensor."""
+    """Whether a conversion to a narrower type parts a reshape from a reduction, or from a depthwise product to which
+    pointwise ops add a bias: the conversion belongs into the kernel of the sums, which would write the wide tensor."""
     op = maker(view.operands[0], Convert)
-    if op is None or only_has_ones(view):
+    if op is None or only_has_ones(view) or types.byte_count(op.results[0]) >= types.byte_count(op.operands[0]):
         return False
     source = maker(op.operands[0])
-    narrows = types.byte_count(op.results[0]) < types.byte_count(op.operands[0])
-    return narrows and source is not None and reduction.row_of(source) is not None
+    if source is not None and reduction.row_of(source) is not None:
+        return True
+    while source is not None and source.name in POINTWISE:
+        large = [x for x in source.operands if types.shape_of(x) == types.shape_of(source.results[0])]
+        source = maker(large[0]) if len(large) == 1 else None
+    return source is not None and Depthwise.matches(source)
 
 
 def behind_products(ops: Sequence[ir.Operation]) -> dict[ir.Value, bool]:

@@ -202,3 +202,19 @@ func.func @not_written_permuted(%x: tensor<32x96xbf16>, %b: tensor<96xbf16>, %y:
   %7 = "cuesta.permute"(%6) {dims = [1, 0, 2]} : (tensor<32x3x32xf32>) -> tensor<3x32x32xf32>
   return %2, %7 : tensor<3x32x32xbf16>, tensor<3x32x32xf32>
 }
+
+// What a depthwise product's kernel rounds stays with it, with the bias before it: else it would write wide sums.
+// CHECK-LABEL: func.func @rounded_windows
+// CHECK: %[[S:.*]] = "cuesta.depthwise"
+// CHECK-NEXT: %[[B:.*]] = "cuesta.add"(%[[S]], %{{.*}}) : (tensor<2x8x8x16xf32>, tensor<16xf32>)
+// CHECK-NEXT: %[[N:.*]] = "cuesta.convert"(%[[B]]) : (tensor<2x8x8x16xf32>) -> tensor<2x8x8x16xbf16>
+// CHECK-NEXT: %[[R:.*]] = "cuesta.reshape"(%[[N]])
+// CHECK-NEXT: "cuesta.add"(%[[R]], %{{.*}}) : (tensor<2x64x16xbf16>, tensor<2x64x16xbf16>)
+func.func @rounded_windows(%x: tensor<2x8x8x16xbf16>, %w: tensor<3x3x16xbf16>, %bias: tensor<16xf32>, %y: tensor<2x64x16xbf16>) -> tensor<2x64x16xbf16> {
+  %0 = "cuesta.depthwise"(%x, %w) {dilation = [1, 1], padding = [1, 1], stride = [1, 1]} : (tensor<2x8x8x16xbf16>, tensor<3x3x16xbf16>) -> tensor<2x8x8x16xf32>
+  %1 = "cuesta.add"(%0, %bias) : (tensor<2x8x8x16xf32>, tensor<16xf32>) -> tensor<2x8x8x16xf32>
+  %2 = "cuesta.convert"(%1) : (tensor<2x8x8x16xf32>) -> tensor<2x8x8x16xbf16>
+  %3 = "cuesta.reshape"(%2) : (tensor<2x8x8x16xbf16>) -> tensor<2x64x16xbf16>
+  %4 = "cuesta.add"(%3, %y) : (tensor<2x64x16xbf16>, tensor<2x64x16xbf16>) -> tensor<2x64x16xbf16>
+  return %4 : tensor<2x64x16xbf16>
+}
