@@ -234,6 +234,9 @@ def test_speedups_are_taken_round_by_round() -> None:
     assert table.rows[0] == ["a", "2 s", "2.00", "–", "1.50"]
     assert table.rows[1] == ["b", "2 s", "–", "failed", "–"]
     assert table.rows[2] == ["c", "–", "–", "–", "–"]
+    without_eager = tables.speedup_table({"a": {"contenders": {"cuesta": cuesta, "inductor": eager}}})
+    assert list(without_eager.header) == ["case", "cuesta", "inductor", "cuesta, busy"]
+    assert without_eager.rows[0] == ["a", "1 s", "0.50", "–"]
 
 
 def test_runs_melt_into_one() -> None:

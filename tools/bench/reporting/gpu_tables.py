@@ -15,25 +15,28 @@ MOST_KERNELS = 30
 """Rows of a table of kernels; a further row sums up the others."""
 
 ABOUT_SPEEDUPS = (
-    "eager's time, and how many times faster the others are (medians over rounds); busy: by the time in kernels only."
+    "the first contender's time, eager's if it was measured, and how many times faster the others are (medians over "
+    "rounds); busy: by the time in kernels only."
 )
 
 
 def speedup_table(cases: Cases) -> Table:
-    """A row for each case, a column for each contender."""
+    """A row for each case, a column for each contender: the time of eager, or else of the first one, and how many times
+    faster each other is."""
     found = {name: case.get("contenders", {}) for name, case in cases.items()}
-    others = dict.fromkeys(c for parts in found.values() for c in parts if c != "eager")
+    contenders = dict.fromkeys(c for parts in found.values() for c in parts)
+    first = "eager" if "eager" in contenders else next(iter(contenders), "eager")
     columns: Columns = (
-        ("eager", lambda parts: told(median(parts.get("eager", {}), "device"), seconds)),
-        *((other, partial(_speedup_cell, other)) for other in others),
+        (first, lambda parts: told(median(parts.get(first, {}), "device"), seconds)),
+        *((other, partial(_speedup_cell, other, first)) for other in contenders if other != first),
         ("cuesta, busy", _busy_cell),
     )
     return table_of("case", columns, [(name, None, parts) for name, parts in found.items()])
 
 
-def _speedup_cell(contender: str, parts: Mapping[str, Mapping[str, Any]]) -> str | None:
+def _speedup_cell(contender: str, first: str, parts: Mapping[str, Mapping[str, Any]]) -> str | None:
     part = parts.get(contender, {})
-    faster = speedup(part, parts.get("eager", {}))
+    faster = speedup(part, parts.get(first, {}))
     return f"{faster.median:.2f}" if faster else "failed" if "failed" in part else None
 
 
