@@ -110,8 +110,8 @@ class Quantised:
     @property
     def has_short_groups(self) -> bool:
         """Whether a kernel on a GPU holds the sums of all groups of a row (`times_by_groups`)."""
-        is_known = len(self.parts) == 1 or _are_halves(self.parts)
-        return is_known and self.groups > 1 and self.size // self.groups <= SHORT and self.size <= SPANNED
+        is_paired = len(self.parts) <= 2
+        return is_paired and self.groups > 1 and self.size // self.groups <= SHORT and self.size <= SPANNED
 
     def times(self, x: Value, columns: Sequence[Number], is_narrow: bool) -> Value:
         """The product of rows x [M, K] by the weight, f32 [M, *columns], with N split into `columns`. `is_narrow` says
@@ -150,8 +150,7 @@ class Quantised:
         group is written as one for each column, though it is the same: so it has the loops of the other sums, and is in
         their kernel."""
         (_, k), ones = shape_of(x), [1] * len(columns)
-        halves = [2] if _are_halves(self.parts) else []
-        group = [k // self.groups // 2, *halves] if halves else [k // self.groups]
+        group = [k // self.groups // len(self.parts), len(self.parts)][: len(self.parts)]
         sizes, last = [1, *columns, self.groups, *group], len(columns) + 1
         # Values of 4 bits are taken 128 higher: as floats they have the bits of 128, with their own in the middle.
         higher = 128 if all(_has_four_bits(_unreshaped(part)) for part in self.parts) else 0
@@ -175,8 +174,8 @@ class Quantised:
         return _B.pointwise("sub", result, _B.reduce("sum", _B.pointwise("mul", zero, of_x), [last]))
 
     def _values(self, sizes: Sequence[Number], higher: int) -> Value:
-        """The values of the weight in f32, of these sizes, and `higher` by a number. The halves of a byte lie beside
-        each other along the last dim, as those of x that they are multiplied by, which is read where it lies."""
+        """The values of the weight in f32, of these sizes, and `higher` by a number. Those of two parts lie beside each
+        other along the last dim, as those of x that they are multiplied by, which is read where it lies."""
         if len(self.parts) > 1:
             sizes = [*sizes[:-1], 1]
         wide = [_B.convert(_B.reshape(part, sizes), "f32") for part in self.parts]
