@@ -33,3 +33,17 @@ func.func @once(%n: tensor<i64>, %a: tensor<8xf32>) -> (tensor<8xf32>, tensor<8x
   %1 = "cuesta.where"(%own, %sin, %a) : (tensor<8xi1>, tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
   return %0, %1 : tensor<8xf32>, tensor<8xf32>
 }
+
+// Calls share what they read from memory, and the caller.
+// CHECK-LABEL: func.func @calls
+// CHECK-COUNT-1: "cuesta.eq"
+// CHECK-NOT: "cuesta.eq"
+// CHECK: return
+func.func @calls(%x: tensor<8xi1>) -> (tensor<8xi1>, tensor<8xi1>, tensor<8xi1>) {
+  %four = "cuesta.constant"() {value = 4 : i64} : () -> tensor<i64>
+  %at = "cuesta.iota"() {start = 0 : i64, step = 1 : i64} : () -> tensor<8xi64>
+  %mask = "cuesta.eq"(%at, %four) : (tensor<8xi64>, tensor<i64>) -> tensor<8xi1>
+  %0 = "aten.call"(%x, %mask) {args = "[\22%0\22, \22%1\22]", overload = "aten.logical_and.default", route = "shim", reason = ""} : (tensor<8xi1>, tensor<8xi1>) -> tensor<8xi1>
+  %1 = "aten.call"(%x, %mask) {args = "[\22%0\22, \22%1\22]", overload = "aten.logical_or.default", route = "shim", reason = ""} : (tensor<8xi1>, tensor<8xi1>) -> tensor<8xi1>
+  return %0, %1, %mask : tensor<8xi1>, tensor<8xi1>, tensor<8xi1>
+}

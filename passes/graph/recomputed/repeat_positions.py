@@ -7,17 +7,19 @@
 
 Such are the masks by which parts are interleaved. A kernel counts its positions anyway. What several kernels read
 would be written by one more, and a block that is read says nothing of its elements: by a mask that a kernel makes
-itself, `sum-halves` sees that two blocks are taken by turns.
+itself, `sum-halves` sees that two blocks are taken by turns. Calls read what they need from memory: they share it.
 """
 
 from __future__ import annotations
 
-from cuesta._mlir import func, ir
+from cuesta._mlir import ir
 from cuesta.dialects import maker
 from cuesta.dialects.clones import repeat_op
+from cuesta.dialects.cuesta import reduction
 from cuesta.dialects.cuesta.dialect import names_of
 from cuesta.dialects.cuesta.shape import Constant, Iota, Reshape
-from cuesta.passes.graph.hoist_reshapes import CHEAP
+from cuesta.dialects.cuesta.views import VIEWS
+from cuesta.passes.graph.hoist_reshapes import CHEAP, POINTWISE
 from cuesta.passes.infra.graph_rewrite import functions, users
 from cuesta.passes.infra.registry import Pass, register_pass
 
@@ -48,10 +50,15 @@ def _counts(op: ir.Operation) -> bool:
     return all(found) and any(m is not None and not Constant.matches(m) for m in makers)
 
 
+def _computes(op: ir.Operation) -> bool:
+    """Whether an op may become part of a kernel with what it reads."""
+    return op.name in POINTWISE or op.name in VIEWS or reduction.row_of(op) is not None
+
+
 def _repeat(op: ir.Operation) -> None:
-    """Gives each reader but one a copy of an op, just before the reader."""
+    """Gives each reader that computes with an op's result, but one, a copy of the op, just before the reader."""
     (result,) = op.results
-    readers = [reader for reader in dict.fromkeys(users(result)) if reader.name != func.ReturnOp.OPERATION_NAME]
+    readers = [reader for reader in dict.fromkeys(users(result)) if _computes(reader)]
     for reader in readers[1:]:
         with ir.InsertionPoint(reader), op.location:
             own = repeat_op(op, list(op.operands), result.type).results[0]
