@@ -61,7 +61,7 @@ def test_a_row_that_sees_nothing_is_zero() -> None:
     assert not actual.any()
 
 
-def test_a_rotary_embedding_joins_the_kernel() -> None:
+def test_a_rotary_embedding_is_computed_once_and_not_for_each_part_of_the_keys() -> None:
     def step(q: Tensor, cos: Tensor, sin: Tensor, k: Tensor, v: Tensor) -> Tensor:
         first, second = q.chunk(2, -1)
         return attention(q * cos + torch.cat([-second, first], -1) * sin, k, v, None)
@@ -74,4 +74,5 @@ def test_a_rotary_embedding_joins_the_kernel() -> None:
     exact, eager = step(*(x.double() for x in given)), step(*given)
     assert (actual - exact).norm() <= 2 * (eager - exact).norm()
     (graph,) = cuesta.report().as_dict()["graphs"]
-    assert len(graph["kernels"]) == 2, "one for the parts, one that adds them up"
+    kernels = [kernel["ops"] for kernel in graph["kernels"]]
+    assert kernels == [["mul", "cat", "add"], ["attention"], ["attention"]], "then the parts, and what adds them up"
