@@ -21,6 +21,7 @@ from cuesta.dialects.named_linalg import is_generic
 from cuesta.dialects.upstream_fields import INDEXING_MAPS, ITERATOR_TYPES
 from cuesta.sizes import Number
 
+#: Ops of a kernel that walk nothing.
 _WITHOUT_LOOPS = {arith.ConstantOp.OPERATION_NAME, "tensor.empty", "linalg.fill", func.ReturnOp.OPERATION_NAME}
 
 

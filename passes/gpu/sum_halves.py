@@ -30,14 +30,11 @@ _COMPUTED: dict[str, Callable[[int, int], int]] = {
     arith.AddIOp.OPERATION_NAME: operator.add,
     arith.MulIOp.OPERATION_NAME: operator.mul,
 }
-#: Of numbers that are not negative.
 _COMPARED: dict[int, Callable[[int, int], bool]] = {
     int(arith.CmpIPredicate.eq): operator.eq,
     int(arith.CmpIPredicate.ne): operator.ne,
     int(arith.CmpIPredicate.slt): operator.lt,
-    int(arith.CmpIPredicate.ult): operator.lt,
     int(arith.CmpIPredicate.sgt): operator.gt,
-    int(arith.CmpIPredicate.ugt): operator.gt,
 }
 
 
