@@ -81,3 +81,16 @@ def test_a_reshape_moves_up_a_long_chain() -> None:
         (function,) = module.body.operations
         *_, end = function.regions[0].blocks[0].operations
         assert end.operands[0].owner.name == "cuesta.sin"
+
+
+@pytest.mark.usefixtures("recursion_limit")
+def test_positions_are_looked_for_once_in_each_op() -> None:
+    """An op of the chain reads the one before twice, so that the ways from the first to the last double with each."""
+    length = 2 * LIMIT
+    lines = [f'%{i + 1} = "cuesta.add"(%{i}, %{i}) : ({TYPE}, {TYPE}) -> {TYPE}' for i in range(length)]
+    body = "\n".join(lines).replace("(%0, %0)", "(%x, %x)")
+    with make_context(), ir.Location.unknown():
+        module = ir.Module.parse(f"func.func @graph(%x: {TYPE}) -> {TYPE} {{\n{body}\nreturn %{length} : {TYPE} }}")
+        before = str(module)
+        Pipeline.parse("builtin.module(repeat-positions)").run(module)
+        assert str(module) == before

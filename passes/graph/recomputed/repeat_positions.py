@@ -5,7 +5,7 @@
     %2 = cuesta.where(%1, %a, %b)                →      %2 = cuesta.where(%1, %a, %b)
     %3 = cuesta.where(%1, %c, %d)                       %3 = cuesta.where(%5, %c, %d)
 
-Such are the masks by which parts are interleaved. A kernel counts its positions anyway. What several kernels read
+Such are the masks by which parts are interleaved. A kernel has its loop indices anyway. What several kernels read
 would be written by one more, and a block that is read says nothing of its elements: by a mask that a kernel makes
 itself, `sum-halves` sees that two blocks are taken by turns. Calls read what they need from memory: they share it.
 """
@@ -33,21 +33,22 @@ class RepeatPositions(Pass):
     def run(self, module: ir.Module) -> None:
         with module.context:
             for function in functions(module):
+                counted = _counted(function.regions[0].blocks[0])
                 # From the last to the first: an op is repeated before those that it reads.
-                for view in reversed([*function.regions[0].blocks[0].operations]):
-                    if _counts(view.operation):
-                        _repeat(view.operation)
+                for op in reversed(counted):
+                    _repeat(op)
 
 
-def _counts(op: ir.Operation) -> bool:
-    """Whether an op computes from positions alone, and its result is not a constant."""
-    if Iota.matches(op):
-        return True
-    if op.name not in _COMPUTED:
-        return False
-    makers = [maker(x) for x in op.operands]
-    found = [m is not None and (Constant.matches(m) or _counts(m)) for m in makers]
-    return all(found) and any(m is not None and not Constant.matches(m) for m in makers)
+def _counted(block: ir.Block) -> list[ir.Operation]:
+    """The ops of a block that compute from positions alone and whose result is not a constant, in order."""
+    found: list[ir.Operation] = []
+    known: set[ir.Value] = set()
+    for op in (view.operation for view in block.operations):
+        moving = [x for x in op.operands if maker(x, Constant) is None]
+        if Iota.matches(op) or (op.name in _COMPUTED and moving and known.issuperset(moving)):
+            found.append(op)
+            known.update(op.results)
+    return found
 
 
 def _computes(op: ir.Operation) -> bool:
