@@ -97,3 +97,13 @@ def constant_of(value: ir.Value) -> int | float | None:
     owner = value.owner
     known = not isinstance(owner, ir.Block) and owner.name == arith.ConstantOp.OPERATION_NAME
     return CONSTANT.of(owner) if known else None
+
+
+def splat_of(value: ir.Value) -> int | float | None:
+    """The number that an arith.constant gives all elements of a block or a vector; None for any other value."""
+    owner = value.owner
+    if isinstance(owner, ir.Block) or owner.name != arith.ConstantOp.OPERATION_NAME:
+        return None
+    values = owner.attributes[CONSTANT.name]
+    is_splat = isinstance(values, ir.DenseElementsAttr) and values.is_splat
+    return values.get_splat_value().value if is_splat else None

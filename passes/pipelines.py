@@ -225,7 +225,7 @@ _GPU_STEPS = {
     # What joins the parts is split, too.
     "cut-rows": (f"cut-rows{{parts={_PARTS}}}", "split-reductions"),
     # A second conversion costs nothing beside the memory that it saves, whoever reads it, nor an addition behind it.
-    # What is computed from positions alone is so in each kernel that reads it.
+    # What is computed from positions alone is computed again in each kernel that reads it.
     _REPEAT: ("repeat-conversions{cheap=true}", "repeat-positions"),
 }
 
@@ -250,6 +250,7 @@ _BLOCKS = ("join-classes", "choose-blocks")
 # Each kernel becomes a Triton function. lowering/tt_to_binary makes machine code of it, outside MLIR.
 _TT = (
     "linalg-to-tt",
+    # The two values of a byte are multiplied apart.
     "sum-halves",
     # Before loads are moved: what is left of a conversion would be between them.
     "unpack-bytes",

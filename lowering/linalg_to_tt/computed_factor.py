@@ -38,8 +38,8 @@ class _Part:
     low: Value
     high: Value
     known: Mapping[ir.Operation, bool]
-    #: Whether it is all of K.
-    is_whole: bool = False
+    #: Whether it is one block, which needs no loop.
+    is_one_block: bool = False
 
 
 @dataclass
@@ -68,7 +68,7 @@ class ComputedFactor(Products):
         lefts: Sequence[Value],
         carried: Sequence[Value],
     ) -> list[Value]:
-        """Writes the loop along one part of K, or its one turn; returns what it carries last."""
+        """Writes the loop along one part of K, or the step of its only block; returns what is carried last."""
         (node,), frame = self.products, self.writer.frame
         within = replace(self, writer=replace(self.writer, known=part.known))
 
@@ -79,7 +79,7 @@ class ComputedFactor(Products):
             with node.op.location:
                 return self.step(left, right, carried)
 
-        if part.is_whole and frame.sizes[self.k] == frame.blocks[self.k]:
+        if part.is_one_block:
             return turn(part.low, carried)
         loop = scf.ForOp(part.low, part.high, frame.scalar(frame.blocks[self.k]), list(carried))
         with ir.InsertionPoint(loop.body):
@@ -124,7 +124,7 @@ class ComputedFactor(Products):
         lower, upper = ([bound for bound in bounds if bound.is_lower == is_lower] for is_lower in (True, False))
         low, high, one = frame.scalar(0), frame.scalar(frame.sizes[self.k]), frame.scalar(1)
         if not bounds:
-            return [_Part(low, high, {}, is_whole=True)]
+            return [_Part(low, high, {}, is_one_block=frame.sizes[self.k] == frame.blocks[self.k])]
         inner_low, inner_high = low, high
         for bound in lower:
             low = arith.maxsi(low, bound.key(*ends))

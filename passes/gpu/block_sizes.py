@@ -112,8 +112,8 @@ def choose(
     shared = total + beside
     # Values in one byte of the largest tensor: two where halves of bytes are multiplied.
     packed = total // max(math.prod(sizes[c] for c in t) for t in tensors) if streams and width == 1 else 1
-    at_most = BYTES_AT_ONCE // width if width > 1 else UNPACKED_AT_ONCE * packed
-    limit = min(at_most, max(shared // PROGRAMS, 64)) if streams else _parallel_limit(shared)
+    of_program, of_thread = _streamed(width, packed)
+    limit = min(of_program, max(shared // PROGRAMS, 64)) if streams else _parallel_limit(shared)
     if packed > 1:
         limit = max(limit, LEAST_ROWS * math.prod(covers[c] for c in whole))
     if least:
@@ -122,9 +122,16 @@ def choose(
         room = power_at_most(limit // at_once())
         if room > 1:
             blocks[c] = min(blocks[c] * room, covers[c])
-    streamed = BYTES_PER_THREAD // width if width > 1 else BYTES_UNPACKED * packed
-    work = at_once() // (32 * (streamed if streams or streams_down else PER_THREAD))
+    work = at_once() // (32 * (of_thread if streams or streams_down else PER_THREAD))
     return Blocks(tuple(blocks.values()), tuple(sorted(loops)), min(max(power_at_most(work), 1), 16 if whole else 4))
+
+
+def _streamed(width: int, packed: int) -> tuple[int, int]:
+    """The elements that a program of a kernel which only reads has at once, and one of its threads. An element of the
+    largest tensor has `width` bytes, and a byte `packed` values."""
+    if width > 1:
+        return BYTES_AT_ONCE // width, BYTES_PER_THREAD // width
+    return UNPACKED_AT_ONCE * packed, BYTES_UNPACKED * packed
 
 
 def _are_apart(whole: Collection[int], spaces: Sequence[Sequence[int]]) -> bool:

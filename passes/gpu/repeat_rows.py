@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from cuesta._mlir import func, ir, tensor
@@ -80,11 +80,11 @@ class _Row:
         if own is None or _elements(kernel) > _LONGEST:
             return None
         memory = launch.operands[len(launch.operands) - 1]
-        seen = [(user, x) for x in [memory, *_views(memory, kernel)] for user in users(x) if user != launch]
+        views = _views(memory, kernel)
+        passed = [launch, *(view.owner for view in views)]
         readers: list[tuple[ir.Operation, int]] = []
+        seen = [(user, x) for x in [memory, *views] for user in users(x) if user not in passed]
         for user, x in seen:
-            if host.View.matches(user) and x == memory and any(user.results[0] == other for _, other in seen):
-                continue
             reader = _plain(user, kernels) if host.Launch.matches(user) else None
             places = [i for i, operand in enumerate(user.operands) if operand == x]
             outputs = host.Launch.outputs.of(user) if reader is not None else 0
@@ -140,7 +140,7 @@ class _Row:
         """The row's kernel for readers that see the row as a block of `sizes`."""
         if len(sizes) == len(SIZES.of(self.kernel)):
             return self.kernel
-        name = next(n for n in _numbered(self.kernel.name.value) if n not in kernels)
+        name = _unused(self.kernel.name.value, kernels)
         kernels[name] = split_row(self.kernel, [n for n in sizes if isinstance(n, int)], name)
         return kernels[name]
 
@@ -247,10 +247,10 @@ def _joined(row: func.FuncOp, reader: func.FuncOp, place: int, kernels: dict[str
 
 def _name(row: func.FuncOp, reader: func.FuncOp, kernels: dict[str, func.FuncOp]) -> str:
     """A new name, of both kernels' names."""
-    stem = f"{row.name.value}_{reader.name.value}"[:_LONGEST_NAME]
-    return next(n for n in itertools.chain([stem], _numbered(stem)) if n not in kernels)
+    return _unused(f"{row.name.value}_{reader.name.value}"[:_LONGEST_NAME], kernels)
 
 
-def _numbered(stem: str) -> Iterator[str]:
-    """Names of another kernel of this name."""
-    return (f"{stem}_{i}" for i in itertools.count(2))
+def _unused(stem: str, kernels: dict[str, func.FuncOp]) -> str:
+    """The stem, or the stem with the first number that makes a name which no kernel has."""
+    numbered = (f"{stem}_{i}" for i in itertools.count(2))
+    return next(name for name in itertools.chain([stem], numbered) if name not in kernels)

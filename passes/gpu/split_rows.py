@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from cuesta._mlir import arith, func, ir
+from cuesta._mlir import arith, func, ir, linalg, tensor
 from cuesta.dialects import walk
 from cuesta.dialects.clones import clone_op
 from cuesta.dialects.graph_function import argument_attributes, set_argument_attributes
@@ -22,7 +22,7 @@ from cuesta.dialects.upstream_fields import INDEXING_MAPS, ITERATOR_TYPES
 from cuesta.sizes import Number
 
 #: Ops of a kernel that walk nothing.
-_WITHOUT_LOOPS = {arith.ConstantOp.OPERATION_NAME, "tensor.empty", "linalg.fill", func.ReturnOp.OPERATION_NAME}
+_WITHOUT_LOOPS = {op.OPERATION_NAME for op in (arith.ConstantOp, tensor.EmptyOp, linalg.FillOp, func.ReturnOp)}
 
 
 def can_split(kernel: func.FuncOp, sizes: Sequence[Number]) -> bool:
@@ -82,4 +82,4 @@ def _tensors(op: ir.Operation) -> list[ir.Value]:
 
 def _counts(kernel: func.FuncOp) -> bool:
     """Whether a body computes with its loop's index."""
-    return any(op.name == "linalg.index" for op in walk(kernel.operation))
+    return any(op.name == linalg.IndexOp.OPERATION_NAME for op in walk(kernel.operation))

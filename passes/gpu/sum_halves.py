@@ -17,11 +17,11 @@ import operator
 from collections.abc import Callable
 
 from cuesta._mlir import arith, ir
-from cuesta.dialects import tt, walk
+from cuesta.dialects import maker, tt, walk
 from cuesta.dialects.clones import clone_op
 from cuesta.dialects.kernel_module import kernel_modules
 from cuesta.dialects.tt.ops import Broadcast, ExpandDims, MakeRange, Reduce, Reshape
-from cuesta.dialects.upstream_fields import PREDICATE
+from cuesta.dialects.upstream_fields import PREDICATE, splat_of
 from cuesta.passes.infra.registry import Pass, register_pass
 
 #: Ops that leave each element as it is, or repeat it.
@@ -52,26 +52,25 @@ class SumHalves(Pass):
 def _halve(op: ir.Operation) -> None:
     """Replaces a sum of such products, or several of one shape that are added up together, by two."""
     body = [view.operation for view in op.regions[0].blocks[0].operations][:-1]
-    pairs = [_products(block, Reduce.axis.of(op)) for block in op.operands]
-    if any(inner.name != arith.AddFOp.OPERATION_NAME for inner in body) or any(pair is None for pair in pairs):
+    factors = [found for block in op.operands if (found := _factors(block, Reduce.axis.of(op))) is not None]
+    if len(factors) < len(op.operands) or any(inner.name != arith.AddFOp.OPERATION_NAME for inner in body):
         return
     with ir.InsertionPoint(op), op.location:
-        found = [pair() for pair in pairs if pair is not None]
+        products = [_multiplied(x, halves) for x, halves in factors]
         sums = []
-        for own in zip(*found, strict=True):
+        for own in zip(*products, strict=True):
             mapping = dict(zip(op.operands, own, strict=True))
-            clone_op(op, mapping)
-            sums.append([mapping[result] for result in op.results])
+            sums.append(clone_op(op, mapping).results)
         for result, a, b in zip(op.results, *sums, strict=True):
             result.replace_all_uses_with(arith.addf(a, b))
     op.erase()
 
 
-def _products(block: ir.Value, axis: int) -> Callable[[], tuple[ir.Value, ir.Value]] | None:
-    """What builds the products of the first and of the second values of all pairs of a block, which are side by side
-    along `axis`; None if the block is no product of such."""
-    reshaped = _made_by(block, Reshape.OPERATION_NAME)
-    product = None if reshaped is None else _made_by(reshaped.operands[0], arith.MulFOp.OPERATION_NAME)
+def _factors(block: ir.Value, axis: int) -> tuple[ir.Value, list[ir.Value]] | None:
+    """The factors of a product of pairs that are side by side along `axis` of a block: the vector's block, and the two
+    blocks that the other factor takes elements from by turns. None if the block is no such product."""
+    reshaped = maker(block, Reshape)
+    product = None if reshaped is None else maker(reshaped.operands[0], arith.MulFOp)
     if product is None:
         return None
     *shape, pair = tt.shape_of(product.results[0])
@@ -80,28 +79,28 @@ def _products(block: ir.Value, axis: int) -> Callable[[], tuple[ir.Value, ir.Val
     for x, weight in (product.operands, [*product.operands][::-1]):
         source, halves = _unrepeated(x), _halves(weight)
         if halves is not None and tt.shape_of(source)[-1:] == (2,):
-            parts = halves
-            return lambda: _multiplied(source, parts, shape)
+            return source, halves
     return None
 
 
-def _multiplied(x: ir.Value, halves: list[ir.Value], shape: list[int]) -> tuple[ir.Value, ir.Value]:
-    first, second = (
+def _multiplied(x: ir.Value, halves: list[ir.Value]) -> list[ir.Value]:
+    """The products of the first values of all pairs, and of the second ones."""
+    shape = tt.shape_of(halves[0])[:-1]
+    return [
         arith.mulf(tt.broadcast(own, shape), tt.reshape(half, shape))
         for own, half in zip(tt.split(x), halves, strict=True)
-    )
-    return first, second
+    ]
 
 
 def _unrepeated(x: ir.Value) -> ir.Value:
     """The block that is repeated to x."""
-    op = _made_by(x, Broadcast.OPERATION_NAME)
+    op = maker(x, Broadcast)
     return x if op is None else _unrepeated(op.operands[0])
 
 
 def _halves(x: ir.Value) -> list[ir.Value] | None:
     """The two blocks of one column that elements are taken from by turns; None if x is not made so."""
-    op = _made_by(x, arith.SelectOp.OPERATION_NAME)
+    op = maker(x, arith.SelectOp)
     if op is None:
         return None
     mask, *blocks = op.operands
@@ -116,13 +115,12 @@ def _halves(x: ir.Value) -> list[ir.Value] | None:
 def _at(x: ir.Value, place: int) -> int | None:
     """The integer that a block has at a place along its last dim, wherever it is along the others; None if it is not
     known."""
-    op = x.owner
-    if isinstance(op, ir.Block):
+    op = maker(x)
+    if op is None:
         return None
     if op.name == arith.ConstantOp.OPERATION_NAME:
-        values = op.attributes["value"]
-        is_same = isinstance(values, ir.DenseElementsAttr) and values.is_splat
-        return int(values.get_splat_value().value) if is_same else None
+        number = splat_of(x)
+        return None if number is None else int(number)
     if MakeRange.matches(op):
         return place + MakeRange.start.of(op) if tt.shape_of(x) == (2,) else None
     known = [at for operand in op.operands if (at := _at(operand, place)) is not None]
@@ -135,8 +133,3 @@ def _at(x: ir.Value, place: int) -> int | None:
         return None if compare is None else int(compare(*known))
     compute = _COMPUTED.get(op.name)
     return None if compute is None else compute(*known)
-
-
-def _made_by(x: ir.Value, name: str) -> ir.Operation | None:
-    """The op of this name that makes a value; None if another one does."""
-    return x.owner if not isinstance(x.owner, ir.Block) and x.owner.name == name else None

@@ -24,6 +24,7 @@ from cuesta.dialects.kernel_module import kernel_modules
 from cuesta.dialects.top_module import target_of
 from cuesta.dialects.tt.instructions import BYTE, HIGH_HALF, LOW_HALF, SIGNED_BYTE, ElementwiseInlineAsm, per_byte
 from cuesta.dialects.tt.ops import Bitcast
+from cuesta.dialects.upstream_fields import splat_of
 from cuesta.passes.infra.registry import Pass, register_pass
 
 #: 2^23 as f32, whose last bit is worth 1, and its bits: see linalg_to_tt/narrow_math.py.
@@ -116,9 +117,6 @@ def _made_by(x: ir.Value, name: str) -> ir.Operation | None:
 
 
 def _number(x: ir.Value) -> float | None:
-    """The number that all elements of a block are."""
+    """The number that all elements of a block are, which may be repeated along other dims."""
     op = _made_by(x, arith.ConstantOp.OPERATION_NAME)
-    if op is None or not isinstance(op.attributes["value"], ir.DenseElementsAttr):
-        return None
-    values = op.attributes["value"]
-    return values.get_splat_value().value if values.is_splat else None
+    return None if op is None else splat_of(op.results[0])

@@ -150,7 +150,8 @@ class Quantised:
         group is written as one for each column, though it is the same: so it has the loops of the other sums, and is in
         their kernel."""
         (_, k), ones = shape_of(x), [1] * len(columns)
-        group = [k // self.groups // len(self.parts), len(self.parts)][: len(self.parts)]
+        length = k // self.groups
+        group = [length] if len(self.parts) == 1 else [length // 2, 2]
         sizes, last = [1, *columns, self.groups, *group], len(columns) + 1
         # Values of 4 bits are taken 128 higher: as floats they have the bits of 128, with their own in the middle.
         higher = 128 if all(_has_four_bits(_unreshaped(part)) for part in self.parts) else 0
