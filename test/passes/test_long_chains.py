@@ -12,7 +12,7 @@ from cuesta._mlir import ir
 from cuesta.dialects import make_context
 from cuesta.passes.analysis.memory_order import MemoryOrder
 from cuesta.passes.form_kernels.fusion.grouping import Grouping
-from cuesta.passes.form_kernels.fusion.limits import CPU
+from cuesta.passes.form_kernels.fusion.limits import CPU, GPU
 from cuesta.passes.form_kernels.fusion.nodes import collect
 from cuesta.passes.infra.pipeline import Pipeline
 
@@ -55,6 +55,17 @@ def test_a_chain_becomes_kernels_of_limited_size(length: int) -> None:
     assert sum(groups.values()) == length
     assert max(groups.values()) <= CPU.most_generics
     assert len(groups) == -(-length // CPU.most_generics)
+
+
+@pytest.mark.usefixtures("recursion_limit")
+def test_a_long_chain_is_grouped_on_a_gpu() -> None:
+    with make_context(), ir.Location.unknown():
+        module = ir.Module.parse(chain(LIMIT + 200))
+        Pipeline.parse("builtin.module(decompose,cuesta-to-linalg)").run(module)
+        (function,) = module.body.operations
+        grouping = Grouping(collect(function.regions[0].blocks[0]), set(), GPU)
+        grouping.run()
+    assert sum({id(group): len(group.members) for group in grouping.group.values()}.values()) == LIMIT + 200
 
 
 @pytest.mark.usefixtures("recursion_limit")

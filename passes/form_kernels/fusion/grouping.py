@@ -19,7 +19,7 @@ from cuesta.dialects.types import byte_count, byte_size, shape_of, spelling_of
 from cuesta.passes.analysis.memory_order import MemoryOrder
 from cuesta.passes.form_kernels.fusion.contractions import holds_stages, is_one_sum, multiplies_for, walk_refusal
 from cuesta.passes.form_kernels.fusion.limits import CPU, FusionLimits
-from cuesta.passes.form_kernels.fusion.narrow_sums import NarrowSums
+from cuesta.passes.form_kernels.fusion.narrow_sums import reduced_from_narrow
 from cuesta.passes.form_kernels.fusion.nodes import Item, Node, counted
 from cuesta.passes.form_kernels.fusion.paths import Paths
 from cuesta.passes.form_kernels.fusion.products import product_classes, product_refusal
@@ -89,16 +89,16 @@ class Grouping:
         self.group: dict[int, Group] = {}
         self.paths = Paths(items, self.group)
         self.remarks: list[Remark] = []
-        self.writer = {r: item for item in items if isinstance(item, Node) for r in item.results}
+        nodes = [item for item in items if isinstance(item, Node)]
+        self.writer = {r: node for node in nodes for r in node.results}
         self.readers: dict[ir.Value, set[int]] = {}
         for item in items:
             for value in (*item.op.operands, *(item.gathers if isinstance(item, Node) else ())):
                 self.readers.setdefault(value, set()).add(item.index)
 
         #: Node index → the items that read the node's results; None if the graph returns one of the results.
-        self.inner_readers: dict[int, set[int] | None] = {
-            item.index: self._inner_readers(item) for item in items if isinstance(item, Node)
-        }
+        self.inner_readers = {node.index: self._inner_readers(node) for node in nodes}
+        self.narrow_sums = reduced_from_narrow(nodes, self.writer, self._only_reader)
 
     def _inner_readers(self, node: Node) -> set[int] | None:
         if any(r in self.returned for r in node.results):
@@ -162,7 +162,7 @@ class Grouping:
         GPU computes a few elements, such as squares, that a kernel of one program adds up, or any number of them from
         a widened tensor, which takes less memory than they do."""
         if not self.machine.in_sequence:
-            late = node.widens or self._is_added_up(node) or NarrowSums(self.writer, self._only_reader).has(node)
+            late = node.widens or self._is_added_up(node) or node.index in self.narrow_sums
             return self.machine.converts_late and late
         reader = self._only_reader(node)
         if reader is not None and node.widens:
