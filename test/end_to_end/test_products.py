@@ -44,6 +44,12 @@ def test_sizes(m: int, k: int, n: int, dtype: torch.dtype) -> None:
     assert check(torch.matmul, floats(m, k, dtype=dtype), floats(k, n, dtype=dtype)).launches == 1
 
 
+def test_many_small_products() -> None:
+    """Their programs take turns, and compute what follows."""
+    x, y, bias = floats(4300, 16, 6), floats(4300, 6, 16), floats(16)
+    assert check(lambda x, y, bias: torch.relu(x @ y + bias), x, y, bias).launches == 1
+
+
 def test_operands_lie_as_they_lie() -> None:
     assert check(lambda a, b: a.t() @ b.t(), floats(96, 64), floats(80, 96)).launches == 1
     assert check(torch.matmul, floats(3, 40, 24).transpose(1, 2), floats(3, 40, 56)).launches == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cuesta.passes.libraries.products.tiles import plan_with_epilogue, plans
+from cuesta.passes.libraries.products.tiles import plan_with_epilogue, plans, taken_in_turns
 
 
 @pytest.mark.parametrize(
@@ -39,6 +39,15 @@ def test_small_products_of_a_short_sum_have_one_warp() -> None:
     assert str(plans(25088, 16, 6, 16, 2, scattered=True)[0]) == "16x16x16/1/2"
     assert str(plans(25088, 16, 16, 512, 2)[0]).startswith("16x16x512/4/")
     assert str(plans(4096, 32, 64, 32, 2)[0].tile).startswith("32x64x32/4/")
+
+
+def test_programs_with_little_to_do_take_turns() -> None:
+    def tile(*product: int) -> str:
+        return str(taken_in_turns(plans(*product, scattered=True)[0], *product))
+
+    assert tile(25088, 16, 6, 16, 2) == "16x16x16/1/2 on 2112"
+    assert tile(2048, 16, 6, 16, 2) == "16x16x16/1/2"  # few enough for a program each
+    assert " on " not in tile(25088, 64, 64, 64, 2)
 
 
 @pytest.mark.parametrize("sizes", [(1, 2, 2, 2), (3, 5, 33, 130), (1, 4096, 16, 4096), (1, 16, 16, 1 << 16)])

@@ -49,6 +49,7 @@ from cuesta.passes.libraries.products.tiles import (
     plan_of_few_rows,
     plan_of_ragged_rows,
     plans,
+    taken_in_turns,
 )
 from cuesta.policy.choices import Question, choose, measuring
 from cuesta.policy.few_rows import FEW_ROWS
@@ -250,7 +251,9 @@ def _route_on_gpu(op: ir.Operation, memory: MemoryOrder, gemm: str, target: Targ
         shared = SHARED_ON_AMD if target.kind == "hip" else SHARED
         ragged = None if batch or scattered or known is None else _plan_of_ragged_rows(m, n, spelling, target)
         own += [ragged] if ragged is not None else []
-        found = [*own, *plans(math.prod(batch), m, n, k, byte_size(spelling), scattered, shared)]
+        product = (math.prod(batch), m, n, k, byte_size(spelling))
+        found = plans(*product, scattered, shared)
+        found = [*own, *(found if known is None else [taken_in_turns(plan, *product) for plan in found])]
         ways = [f"{TENSOR_CORES} {plan}" for plan in found]
     if not measured:
         return ways[0]
