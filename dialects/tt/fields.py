@@ -23,6 +23,10 @@ class I32(Int):
         return _i32(value)
 
 
+#: Of an scf.for: how many turns have their loads in flight at once.
+LOOP_STAGES = I32("tt.num_stages")
+
+
 class I32s(Field[list[int]]):
     kind = ir.DenseI32ArrayAttr
 

@@ -1,7 +1,8 @@
-"""Defines the op that holds instructions of the GPU: those by which kernels overlap, and those on bytes.
+"""Defines the op that holds instructions of the GPU: those by which kernels overlap, those on bytes, and those on f32.
 
 instruction(WAIT)       "tt.elementwise_inline_asm"() {asm_string = "griddepcontrol.wait; // $0", …} : () -> i32
 per_byte(%x, BYTE)      "tt.elementwise_inline_asm"(%x) {asm_string = "… prmt.b32 $0, t, 0x4B000000, 0x7650; …"}
+per_float(%x, ROUND)    "tt.elementwise_inline_asm"(%x) {asm_string = "… cvt.rn.bf16x2.f32 t, $3, $2; …"}
 """
 
 from __future__ import annotations
@@ -39,9 +40,25 @@ def _text(which: str) -> str:
 OF_BYTES = {_text(which): which for which in _OF_BYTES}
 
 
+#: What becomes of each f32: it is rounded to what bf16 holds; 1 / (1 + exp(-x)), with a relative error of 2^-21 at most
+#: and 0 instead of denormals.
+ROUND, LOGISTIC = "round", "logistic"
+#: The instructions for so many numbers at once: $0 … from the number of results on.
+_OF_FLOATS = {
+    ROUND: (2, "{ .reg .b32 t; cvt.rn.bf16x2.f32 t, $3, $2; shl.b32 $0, t, 16; and.b32 $1, t, 0xFFFF0000; }"),
+    LOGISTIC: (
+        1,
+        "{ .reg .f32 t; mul.rn.f32 t, $1, 0fBFB8AA3B; ex2.approx.ftz.f32 t, t; add.rn.f32 t, t, 0f3F800000; "
+        "rcp.approx.ftz.f32 $0, t; }",
+    ),
+}
+#: The instructions' text → what becomes of each f32.
+OF_FLOATS = {text: which for which, (_, text) in _OF_FLOATS.items()}
+
+
 class ElementwiseInlineAsm(OpenOp, name="tt.elementwise_inline_asm"):
-    """Instructions of the GPU: on four bytes of a block at once, or without operands. Triton wants a result of these,
-    too, which is never written."""
+    """Instructions of the GPU: on four bytes of a block at once, on one f32 or two, or without operands. Triton wants a
+    result of these, too, which is never written."""
 
     asm_string: Text
     constraints: Text
@@ -64,5 +81,18 @@ def per_byte(x: ir.Value, which: str) -> ir.Value:
         asm_string=_text(which),
         constraints="=r,=r,=r,=r,r",
         packed_element=4,
+        pure=True,
+    ).result
+
+
+def per_float(x: ir.Value, which: str) -> ir.Value:
+    """What becomes of each f32 of a block."""
+    together, text = _OF_FLOATS[which]
+    return ElementwiseInlineAsm.build(
+        [x],
+        [x.type],
+        asm_string=text,
+        constraints=",".join(["=r"] * together + ["r"] * together),
+        packed_element=together,
         pure=True,
     ).result

@@ -10,7 +10,7 @@ from cuesta.dialects.cuesta.dialect import VERIFIERS
 from cuesta.dialects.kernel_fields import GRID
 from cuesta.dialects.open_op import OpenOp
 from cuesta.dialects.tt import ops
-from cuesta.dialects.tt.instructions import INSTRUCTIONS, OF_BYTES, ElementwiseInlineAsm
+from cuesta.dialects.tt.instructions import INSTRUCTIONS, OF_BYTES, OF_FLOATS, ElementwiseInlineAsm
 from cuesta.dialects.tt.types import block_problem, block_type, element_of, shape_of
 
 #: What is wrong with an op, or None.
@@ -144,8 +144,9 @@ def _program(op: ir.Operation) -> str | None:
 def _instruction(op: ir.Operation) -> str | None:
     text = ElementwiseInlineAsm.asm_string.of(op)
     if len(op.operands):
-        if text not in OF_BYTES or str(element_of(op.operands[0])) != "i8" or not shape_of(op.operands[0]):
-            return f"takes a block of bytes, and instructions that make floats of them, not {text!r}"
+        known = {"i8": OF_BYTES, "f32": OF_FLOATS}.get(str(element_of(op.operands[0])), {})
+        if text not in known or not shape_of(op.operands[0]):
+            return f"takes a block of bytes or of f32, and instructions that make f32 of them, not {text!r}"
         return wants(op, block_type(shape_of(op.operands[0]), "f32"))
     if text.partition(";")[0] not in INSTRUCTIONS:
         return f"holds {text!r}; the instructions are {', '.join(INSTRUCTIONS)}"

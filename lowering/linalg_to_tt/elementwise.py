@@ -56,7 +56,7 @@ class Elementwise:
     library: str
     #: (the tensor that is read, positions) → its elements
     gather: Callable[[Value, list[Value]], Value]
-    #: Whether the floats that the kernel reads and writes have 16 bits at most.
+    #: Whether all floats that the kernel, or this body alone, reads and writes have 16 bits at most.
     narrow: bool = False
     #: Comparisons whose result is known → that result.
     known: Mapping[ir.Operation, bool] = field(default_factory=dict)

@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from cuesta._mlir import arith, ir, scf
 from cuesta.dialects import maker, tt
+from cuesta.dialects.tt.fields import LOOP_STAGES
 from cuesta.dialects.tt.types import element_of, shape_of
 from cuesta.lowering.linalg_to_tt.scalars import Scalars
 from cuesta.sizes import Number
@@ -30,6 +31,8 @@ class Frame:
     axes: list[int] = field(default_factory=list)
     positions: dict[int, Value] = field(default_factory=dict)
     masks: dict[int, Value] = field(default_factory=dict)
+    #: How many turns of a loop have their loads in flight at once.
+    stages: int = 1
 
     def __post_init__(self) -> None:
         self.axes = [c for c, b in enumerate(self.blocks) if b > 1]
@@ -90,7 +93,10 @@ class Frame:
             bounds = [self.scalar(n) for n in (0, self.sizes[c] if end is None else end, self.blocks[c])]
         else:
             bounds = [self.scalar(n) for n in (0, math.prod(self._counts(classes)), 1)]
-        return scf.ForOp(*bounds, starts)
+        loop = scf.ForOp(*bounds, starts)
+        if self.stages > 1:
+            LOOP_STAGES.put(loop.operation, self.stages)
+        return loop
 
     def place_in_loop(self, classes: Sequence[int], turn: Value, *, inside: bool = False) -> None:
         """Places the block of iteration `turn` of the loop over `classes`; the last class varies fastest. A block of

@@ -11,12 +11,12 @@ from cuesta._mlir import arith, ir, scf
 from cuesta.dialects import tt
 from cuesta.dialects.kernel_module import body_ops, destination_of
 from cuesta.dialects.tt.types import shape_of
-from cuesta.dialects.types import byte_size, is_float, spelling_of
 from cuesta.errors import Unsupported
 from cuesta.lowering.linalg_to_tt import reduction
 from cuesta.lowering.linalg_to_tt.elementwise import Elementwise
 from cuesta.lowering.linalg_to_tt.frame import Frame, Value, common_shape, stretched
 from cuesta.lowering.linalg_to_tt.last_block import Access, last_block
+from cuesta.lowering.linalg_to_tt.narrow_math import are_narrow
 from cuesta.lowering.linalg_to_tt.row_ends import load_mask
 from cuesta.sizes import Number
 
@@ -137,7 +137,7 @@ class KernelWriter:
 
     def body(self, node: Node) -> dict[Value, Value]:
         values = self.inputs(node)
-        self.evaluate.run(body_ops(node.op), values, node.classes)
+        self.evaluate(node).run(body_ops(node.op), values, node.classes)
         return values
 
     def inputs(self, node: Node) -> dict[Value, Value]:
@@ -154,15 +154,15 @@ class KernelWriter:
             self.blocks[value] = arith.ConstantOp(kind, ir.DenseElementsAttr.get_splat(kind, attribute)).result
         return self.blocks[value]
 
-    @property
-    def evaluate(self) -> Elementwise:
-        floats = [s for s in map(spelling_of, self.strides) if is_float(s)]
-        narrow = bool(floats) and max(map(byte_size, floats)) <= 2
+    def evaluate(self, node: Node) -> Elementwise:
+        """What evaluates the node's body."""
+        scalars = [argument.type for argument in node.op.regions[0].blocks[0].arguments]
+        narrow = are_narrow([tensor.type.element_type for tensor in self.strides]) or are_narrow(scalars)
         return Elementwise(self.frame, self.library, self.gather, narrow, self.known)
 
     def contributions(self, node: Node, taken: reduction.Reduction) -> list[Value]:
         values = self.inputs(node)
-        found = taken.contributions(self.evaluate, values, node.classes)
+        found = taken.contributions(self.evaluate(node), values, node.classes)
         return reduction.masked(self.frame, taken, found, node.reduced)
 
     def finish(self, found: Sequence[tuple[Node, reduction.Reduction, Sequence[Value]]]) -> None:
@@ -195,7 +195,7 @@ class KernelWriter:
         # The stored value is the sum, converted: evaluates the conversion with the scanned sum as its operand.
         values = {terminator.operands[0]: current}
         if stored not in values:
-            self.evaluate.run([stored.owner], values, node.classes)
+            self.evaluate(node).run([stored.owner], values, node.classes)
         self.blocks[node.op.results[1]] = values[stored]
         return after
 

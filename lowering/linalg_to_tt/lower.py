@@ -122,6 +122,7 @@ def _write(writer: KernelWriter, function: func.FuncOp, programs: Sequence[Numbe
     for c, start in starts.items():
         frame.place(c, start)
     loops = LOOPS.find(function) or []
+    frame.stages = STAGES.find(function) or 1
     for c in range(len(blocks)):
         if c not in parallel and c not in loops:
             frame.place(c, None)

@@ -3,18 +3,19 @@
 Bytes become floats by their bits: a GPU converts integers at a small part of the rate at which it adds, and a product
 by a quantised weight converts each of its elements. The result is exact. Triton does so for signed bytes and bf16.
 
-For kernels on narrow floats only there is an erf with an error of at most 2^-19. libdevice's erff chooses between two
-polynomials by selecting every coefficient. With it, gelu of bf16 is bound by arithmetic (38 µs for 25 million elements
-on an H200; the memory traffic takes 21 µs).
+For what is computed from narrow floats, and rounded to them, there is an erf with an error of at most 2^-19.
+libdevice's erff chooses between two polynomials by selecting every coefficient. With it, gelu of bf16 is bound by
+arithmetic (38 µs for 25 million elements on an H200; the memory traffic takes 21 µs).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from cuesta._mlir import arith, ir, math
 from cuesta.dialects import tt
 from cuesta.dialects.tt.types import element_of, shape_of
+from cuesta.dialects.types import byte_size, is_float, spelled
 from cuesta.lowering.linalg_to_tt.frame import Value
 
 # erf(x) / x as P(x^2) / Q(x^2) for x^2 <= 15.37, where erf(x) rounds to 1. Fitted to the relative error and scaled by
@@ -27,6 +28,12 @@ _LAST_SQUARE = 15.3664
 
 #: 2^23 as f32, whose last bit is worth 1: with a byte in its last bits it is 2^23 more than the byte.
 _UNIT, _UNIT_BITS = float(1 << 23), 0x4B000000
+
+
+def are_narrow(kinds: Iterable[ir.Type]) -> bool:
+    """Whether there are floats among the types, of 16 bits at most."""
+    floats = [text for text in map(spelled, kinds) if is_float(text)]
+    return bool(floats) and max(map(byte_size, floats)) <= 2
 
 
 def takes_bytes(x: Value, kind: ir.Type, signed: bool) -> bool:

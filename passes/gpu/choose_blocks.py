@@ -21,7 +21,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from cuesta._mlir import func, ir
+from cuesta._mlir import func, ir, tensor
 from cuesta.dialects import host
 from cuesta.dialects.kernel_fields import (
     ALIGN,
@@ -53,8 +53,9 @@ from cuesta.dialects.types import byte_size, spelling_of
 from cuesta.dialects.upstream_fields import INDEX_DIM
 from cuesta.errors import Unsupported
 from cuesta.passes.analysis.launches import Launch, common_divisor, is_wide, largest, launches_of
-from cuesta.passes.gpu.block_sizes import SQUARE, Blocks, choose, fastest_classes, product_blocks, window_blocks
-from cuesta.passes.gpu.walked_classes import can_loop, walked_classes
+from cuesta.passes.gpu.block_sizes import SQUARE, Blocks, choose, product_blocks, window_blocks
+from cuesta.passes.gpu.kernel_space import Space, Walk
+from cuesta.passes.gpu.walked_classes import can_loop, find_walk
 from cuesta.passes.infra.graph_rewrite import functions
 from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.passes.tiles.kernel_versions import (
@@ -136,12 +137,13 @@ class _Kernel:
     def read(function: func.FuncOp, launches: Sequence[Launch]) -> _Kernel:
         generics = [o.operation for o in function.regions[0].blocks[0].operations]
         generics = [op for op in generics if is_generic(op) or is_scatter(op)]
-        tensors = [
-            classes
+        accesses = {
+            (value, tuple(classes)): classes
             for g in generics
             for value, classes in zip(g.operands, operand_classes(g), strict=True)
             if _in_memory(value)
-        ]
+        }
+        tensors = list(accesses.values())
         tensors += [classes for g in generics for classes in _read_at_positions(g, function, launches)]
         sizes = SIZES.of(function)
         parallel = set(PARALLEL.of(function))
@@ -185,9 +187,14 @@ class _Kernel:
             if dims := windowed_dims(generic):
                 (*_, channels), *_ = operand_classes(generic)  # of the weight
                 return window_blocks(dims, self.about, self.parallel, channels)
-        spaces = self.about, self.parallel, self.tensors, self.spaces
-        walked = {} if self.unknown else walked_classes(self.generics, *spaces[:3])
-        return choose(*spaces, least, self.written, self.width, self.beside, walked)
+        walk = Walk() if self.unknown else find_walk(self.generics, self.space)
+        return choose(self.space, walk, least, self.beside)
+
+    @property
+    def space(self) -> Space:
+        gathers = any(op.name == tensor.ExtractOp.OPERATION_NAME for g in self.generics for op in body_ops(g))
+        parallel = frozenset(self.parallel)
+        return Space(self.about, parallel, self.tensors, self.written, self.spaces, self.width, gathers)
 
 
 def _annotate(kernel: _Kernel) -> None:
@@ -228,7 +235,7 @@ def _versions(kernel: _Kernel) -> list[_Version]:
         return []
     least = dict.fromkeys(kernel.unknown & kernel.parallel, SQUARE)
     walked = kernel.unknown - kernel.parallel
-    wide = widening(kernel.function, kernel.launches, fastest_classes(kernel.about, kernel.tensors))
+    wide = widening(kernel.function, kernel.launches, kernel.space.fastest)
     multiples = [symbol(p) % multiple for p, multiple in wide.items()]
     chosen = kernel.choose(least)
     whole = sorted(walked - set(chosen.loops), key=lambda c: chosen.sizes[c])
@@ -303,7 +310,7 @@ def _annotate_general(kernel: _Kernel) -> None:
     """Chooses the blocks that are valid for all sizes."""
     walked = kernel.unknown - kernel.parallel
     loops = can_loop(kernel.generics, walked)
-    fastest = fastest_classes(kernel.about, kernel.tensors)
+    fastest = kernel.space.fastest
     part = dict.fromkeys(fastest, PART) if loops else dict.fromkeys(walked, ROOM)
     chosen = kernel.choose({c: SQUARE if c in kernel.parallel else part.get(c, 1) for c in kernel.unknown})
     if walked and not (loops and can_loop(kernel.generics, walked | set(chosen.loops))):
@@ -328,7 +335,7 @@ def _write(
     function, launches = kernel.function, kernel.launches
     BLOCKS.put(function, list(chosen.sizes))
     WARPS.put(function, chosen.warps)
-    if kernel.products:
+    if kernel.products or chosen.stages > 1:
         STAGES.put(function, chosen.stages)
     if loops:
         LOOPS.put(function, sorted(loops))
@@ -357,7 +364,7 @@ def _read_at_positions(generic: ir.Operation, function: func.FuncOp, launches: S
     """For each tensor that a generic's body reads at computed positions, while a loop walks its last dim: the generic's
     classes, that of this loop last, as of a tensor that has all of them as dims. Small tensors stay in a cache."""
     for op in body_ops(generic):
-        if op.name != "tensor.extract":
+        if op.name != tensor.ExtractOp.OPERATION_NAME:
             continue
         shape = argument_shapes(function).get(op.operands[0])
         if shape is None or math.prod(largest(launches, shape[0])) < _CACHED:

@@ -5,8 +5,8 @@
 →   func @softmax {cuesta.blocks = [1, 128], cuesta.loops = [1], cuesta.parallel = [0]}
 
 The largest block of a parallel class is halved first, then that of a class that a loop walks. If there is
-neither, the largest class gets a loop. If all blocks are 1, nothing changes. A matrix product first gives
-up stages, because each stage keeps its loads in shared memory.
+neither, the largest class gets a loop. If all blocks are 1, nothing changes. A loop that has its turns' loads
+in flight together, as that of a matrix product, first gives up stages: each keeps its loads in shared memory.
 """
 
 from __future__ import annotations

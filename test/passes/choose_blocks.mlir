@@ -87,10 +87,67 @@ module {
       return %0 : tensor<384x512xf32>
     }
 
-    // Rows that are reduced both along and down: a program walks those of its part, up to 1024 elements at a time.
-    // CHECK-LABEL: func.func @narrow_rows
-    // CHECK-SAME: cuesta.blocks = [1, 32, 32], cuesta.loops = [1]
+    // A number for each column: a thread's rows share what it loads. A block has all columns, if they are few.
+    // CHECK-LABEL: func.func @shared_columns
+    // CHECK-SAME: cuesta.blocks = [8, 256]
     // CHECK-SAME: cuesta.warps = 4
+    func.func @shared_columns(%x: tensor<200704x144xbf16>, %f: tensor<144xbf16>, %y: tensor<200704x144xbf16>) -> tensor<200704x144xbf16> attributes {cuesta.parallel = [0, 1], cuesta.sizes = [200704, 144]} {
+      %0 = linalg.generic {indexing_maps = [#id, #col, #id], iterator_types = ["parallel", "parallel"]} ins(%x, %f : tensor<200704x144xbf16>, tensor<144xbf16>) outs(%y : tensor<200704x144xbf16>) attrs = {cuesta.classes = [0, 1]} {
+      ^bb0(%a: bf16, %b: bf16, %o: bf16):
+        %r = arith.mulf %a, %b : bf16
+        linalg.yield %r : bf16
+      } -> tensor<200704x144xbf16>
+      return %0 : tensor<200704x144xbf16>
+    }
+
+    // Of many columns it has as many as leave few for nothing, and so more rows share their numbers.
+    // CHECK-LABEL: func.func @many_columns
+    // CHECK-SAME: cuesta.blocks = [32, 64]
+    // CHECK-SAME: cuesta.warps = 4
+    func.func @many_columns(%x: tensor<12544x320xbf16>, %f: tensor<320xbf16>, %y: tensor<12544x320xbf16>) -> tensor<12544x320xbf16> attributes {cuesta.parallel = [0, 1], cuesta.sizes = [12544, 320]} {
+      %0 = linalg.generic {indexing_maps = [#id, #col, #id], iterator_types = ["parallel", "parallel"]} ins(%x, %f : tensor<12544x320xbf16>, tensor<320xbf16>) outs(%y : tensor<12544x320xbf16>) attrs = {cuesta.classes = [0, 1]} {
+      ^bb0(%a: bf16, %b: bf16, %o: bf16):
+        %r = arith.mulf %a, %b : bf16
+        linalg.yield %r : bf16
+      } -> tensor<12544x320xbf16>
+      return %0 : tensor<12544x320xbf16>
+    }
+
+    // Sums down columns: a program walks 32 rows at a time, with the loads of three turns in flight.
+    // CHECK-LABEL: func.func @down
+    // CHECK-SAME: cuesta.blocks = [1, 32, 32], cuesta.loops = [1]
+    // CHECK-SAME: cuesta.stages = 3 : i64, cuesta.warps = 2
+    func.func @down(%x: tensor<256x784x144xf32>, %y: tensor<256x144xf32>) -> tensor<256x144xf32> attributes {cuesta.parallel = [0, 2], cuesta.sizes = [256, 784, 144]} {
+      %zero = arith.constant 0.0 : f32
+      %f = linalg.fill ins(%zero : f32) outs(%y : tensor<256x144xf32>) -> tensor<256x144xf32>
+      %0 = linalg.generic {indexing_maps = [#id3, #of_column], iterator_types = ["parallel", "reduction", "parallel"]} ins(%x : tensor<256x784x144xf32>) outs(%f : tensor<256x144xf32>) attrs = {cuesta.classes = [0, 1, 2]} {
+      ^bb0(%a: f32, %o: f32):
+        %r = arith.addf %o, %a : f32
+        linalg.yield %r : f32
+      } -> tensor<256x144xf32>
+      return %0 : tensor<256x144xf32>
+    }
+
+    // Few columns in all: each program has them whole, as a loop's turns would wait one for the other.
+    // CHECK-LABEL: func.func @few_columns
+    // CHECK-SAME: cuesta.blocks = [1024, 8]
+    // CHECK-NOT: cuesta.loops
+    func.func @few_columns(%x: tensor<784x320xf32>, %y: tensor<320xf32>) -> tensor<320xf32> attributes {cuesta.parallel = [1], cuesta.sizes = [784, 320]} {
+      %zero = arith.constant 0.0 : f32
+      %f = linalg.fill ins(%zero : f32) outs(%y : tensor<320xf32>) -> tensor<320xf32>
+      %0 = linalg.generic {indexing_maps = [#id, #col], iterator_types = ["reduction", "parallel"]} ins(%x : tensor<784x320xf32>) outs(%f : tensor<320xf32>) attrs = {cuesta.classes = [0, 1]} {
+      ^bb0(%a: f32, %o: f32):
+        %r = arith.addf %o, %a : f32
+        linalg.yield %r : f32
+      } -> tensor<320xf32>
+      return %0 : tensor<320xf32>
+    }
+
+    // Rows that are reduced both along and down: a program walks those of its part, 512 elements at a time, each row in
+    // one warp.
+    // CHECK-LABEL: func.func @narrow_rows
+    // CHECK-SAME: cuesta.blocks = [1, 16, 32], cuesta.loops = [1]
+    // CHECK-SAME: cuesta.warps = 1
     func.func @narrow_rows(%x: tensor<784x128x24xf32>, %y: tensor<784x24xf32>, %z: tensor<784x128x24xf32>) -> (tensor<784x24xf32>, tensor<784x128x24xf32>) attributes {cuesta.parallel = [0], cuesta.sizes = [784, 128, 24]} {
       %zero = arith.constant 0.0 : f32
       %e = tensor.empty() : tensor<784x128xf32>
@@ -117,7 +174,7 @@ module {
     // Of wide rows, one at a time.
     // CHECK-LABEL: func.func @wide_rows
     // CHECK-SAME: cuesta.blocks = [1, 1, 1024], cuesta.loops = [1]
-    // CHECK-SAME: cuesta.warps = 4
+    // CHECK-SAME: cuesta.warps = 1
     func.func @wide_rows(%x: tensor<788x8x768xf32>, %y: tensor<788x768xf32>, %z: tensor<788x8x768xf32>) -> (tensor<788x768xf32>, tensor<788x8x768xf32>) attributes {cuesta.parallel = [0], cuesta.sizes = [788, 8, 768]} {
       %zero = arith.constant 0.0 : f32
       %e = tensor.empty() : tensor<788x8xf32>

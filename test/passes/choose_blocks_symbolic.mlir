@@ -109,10 +109,10 @@ module attributes {cuesta.hints = {s0 = 2 : i64}} {
 // CHECK: func.func @add__any
 // CHECK-NOT: cuesta.counts
 // CHECK: func.func @add__1(
-// CHECK-SAME: cuesta.blocks = [1, 1024], cuesta.multiples = [1, 16], cuesta.parallel
+// CHECK-SAME: cuesta.blocks = [8, 128], cuesta.multiples = [1, 16], cuesta.parallel
 // CHECK: func.func @add(
-// CHECK-SAME: cuesta.blocks = [1, 1024], cuesta.counts = [0, 3], cuesta.multiples = [1, 1024]
-// CHECK: unless = {{\[\[}}"((s1 + 1023) // 1024)*((s1 + 1023) // 1024) - 6*((s1 + 1023) // 1024) + 9", "(s1 % 1024)"], ["(s1 % 16)"]]
+// CHECK-SAME: cuesta.blocks = [8, 128], cuesta.counts = [0, 24], cuesta.multiples = [1, 128]
+// CHECK: unless = {{\[\[}}"((s1 + 127) // 128)*((s1 + 127) // 128) - 48*((s1 + 127) // 128) + 576", "(s1 % 128)"], ["(s1 % 16)"]]
 module attributes {cuesta.hints = {s0 = 512 : i64, s1 = 3072 : i64}} {
   func.func @graph(%x: tensor<?x?xf32, ["s0", "s1"]> {cuesta.strides = ["s1", 1]}, %y: tensor<?xf32, ["s1"]> {cuesta.strides = [1]}) -> (tensor<?x?xf32, ["s0", "s1"]> {cuesta.strides = ["s1", 1]}) {
     %0 = "cuesta.reshape"(%y) : (tensor<?xf32, ["s1"]>) -> tensor<1x?xf32, ["s1"]>

@@ -10,6 +10,7 @@ from cuesta._mlir import ir
 from cuesta.dialects import host, make_context, tt, walk
 from cuesta.dialects.kernel_fields import GRID
 from cuesta.dialects.kernel_module import kernel_modules
+from cuesta.dialects.tt.instructions import ElementwiseInlineAsm
 from cuesta.driver.stage_pipelines import pipeline_of
 from cuesta.export.compile_for import lower_graph, trace
 from cuesta.lowering.tt_to_binary.kernel import KernelText
@@ -36,15 +37,15 @@ class SuiteKernel:
     features: frozenset[str]
 
     @property
-    def is_product(self) -> bool:
-        """Whether the kernel multiplies matrices; its tiles depend on the kind of target."""
-        return f'"{tt.Dot.OPERATION_NAME}"' in self.text.text
+    def needs_kind(self) -> bool:
+        """Whether the kernel is for GPUs of its kind only, as the tiles of matrix products and instructions are."""
+        return any(f'"{op.OPERATION_NAME}"' in self.text.text for op in (tt.Dot, ElementwiseInlineAsm))
 
     @property
     def structure(self) -> str:
         """The kernel's text without numbers: equal for kernels that differ in sizes only."""
         text = re.sub(r"\d+", "#", self.text.text.replace(f'sym_name = "{self.text.name}"', ""))
-        return f"{self.kind} {text}" if self.is_product else text
+        return f"{self.kind} {text}" if self.needs_kind else text
 
     def __str__(self) -> str:
         return f"{self.text.name} ({self.origin})"

@@ -8,9 +8,28 @@ import numpy as np
 
 from cuesta._mlir import arith, ir
 from cuesta.dialects.tt import ops
-from cuesta.dialects.tt.instructions import BYTE, HIGH_HALF, LOW_HALF, OF_BYTES, SIGNED_BYTE, ElementwiseInlineAsm
+from cuesta.dialects.tt.instructions import (
+    BYTE,
+    HIGH_HALF,
+    LOGISTIC,
+    LOW_HALF,
+    OF_BYTES,
+    OF_FLOATS,
+    ROUND,
+    SIGNED_BYTE,
+    ElementwiseInlineAsm,
+)
 from cuesta.dialects.tt.interpreter.program import Action, Builder, Execution, Run, action_maker, elementwise, maker
-from cuesta.dialects.tt.interpreter.values import Array, InterpreterError, from_memory, held, spelling, to_memory, whole
+from cuesta.dialects.tt.interpreter.values import (
+    Array,
+    InterpreterError,
+    from_memory,
+    held,
+    spelling,
+    to_bf16,
+    to_memory,
+    whole,
+)
 from cuesta.dialects.tt.types import shape_of
 
 #: What instructions make of bytes.
@@ -19,6 +38,11 @@ OF_BYTE: dict[str, Callable[[Array], Array]] = {
     SIGNED_BYTE: lambda x: (x ^ 128) + np.float32(1 << 23),
     LOW_HALF: lambda x: (x & 15) + np.float32(128),
     HIGH_HALF: lambda x: (x >> 4) + np.float32(128),
+}
+#: What instructions make of f32.
+OF_FLOAT: dict[str, Callable[[Array], Array]] = {
+    ROUND: to_bf16,
+    LOGISTIC: lambda x: np.float32(1) / (np.float32(1) + np.exp(-x)),
 }
 
 
@@ -31,9 +55,13 @@ def _get_program_id(op: ir.Operation) -> Action:
 
 @action_maker(ElementwiseInlineAsm)
 def _instruction(op: ir.Operation) -> Action:
-    if len(op.operands):
-        becomes = OF_BYTE[OF_BYTES[ElementwiseInlineAsm.asm_string.of(op)]]
-        return lambda run, x: (becomes(x[0].view(np.uint8)).astype(np.float32),)
+    text = ElementwiseInlineAsm.asm_string.of(op)
+    if text in OF_FLOATS:
+        of_float = OF_FLOAT[OF_FLOATS[text]]
+        return lambda run, x: (of_float(x[0]),)
+    if text in OF_BYTES:
+        of_byte = OF_BYTE[OF_BYTES[text]]
+        return lambda run, x: (of_byte(x[0].view(np.uint8)).astype(np.float32),)
     nothing = np.zeros((), np.int32)
     return lambda run, x: (nothing,)  # kernels run one after the other
 

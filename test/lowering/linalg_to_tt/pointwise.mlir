@@ -35,12 +35,12 @@ func.func @graph(%x: tensor<4096xf32> {cuesta.strides = [1]}) -> (tensor<4096xf3
 // -----
 // A row vector has size 1 along the axis that it lacks, and is loaded once.
 // CHECK-LABEL: "tt.func"
-// CHECK: %[[V:.*]] = "tt.load"{{.*}} -> tensor<1x512xf32>
-// CHECK: "tt.broadcast"(%[[V]]) : (tensor<1x512xf32>) -> tensor<2x512xf32>
-// CHECK: arith.addf {{.*}} : tensor<2x512xf32>
-func.func @graph(%x: tensor<2048x512xf32> {cuesta.strides = [512, 1]}, %b: tensor<512xf32> {cuesta.strides = [1]}) -> (tensor<2048x512xf32> {cuesta.strides = [512, 1]}) {
-  %0 = "cuesta.add"(%x, %b) : (tensor<2048x512xf32>, tensor<512xf32>) -> tensor<2048x512xf32>
-  return %0 : tensor<2048x512xf32>
+// CHECK: %[[V:.*]] = "tt.load"{{.*}} -> tensor<1x128xf32>
+// CHECK: "tt.broadcast"(%[[V]]) : (tensor<1x128xf32>) -> tensor<16x128xf32>
+// CHECK: arith.addf {{.*}} : tensor<16x128xf32>
+func.func @graph(%x: tensor<16384x512xf32> {cuesta.strides = [512, 1]}, %b: tensor<512xf32> {cuesta.strides = [1]}) -> (tensor<16384x512xf32> {cuesta.strides = [512, 1]}) {
+  %0 = "cuesta.add"(%x, %b) : (tensor<16384x512xf32>, tensor<512xf32>) -> tensor<16384x512xf32>
+  return %0 : tensor<16384x512xf32>
 }
 
 // -----
@@ -55,8 +55,10 @@ func.func @graph(%x: tensor<8192x240xbf16> {cuesta.strides = [240, 1]}, %f: tens
   %0 = "cuesta.convert"(%x) : (tensor<8192x240xbf16>) -> tensor<8192x240xf32>
   %1 = "cuesta.mul"(%f, %f) : (tensor<240xf32>, tensor<240xf32>) -> tensor<240xf32>
   %2 = "cuesta.mul"(%0, %1) : (tensor<8192x240xf32>, tensor<240xf32>) -> tensor<8192x240xf32>
-  %3 = "cuesta.convert"(%2) : (tensor<8192x240xf32>) -> tensor<8192x240xbf16>
-  return %3 : tensor<8192x240xbf16>
+  %3 = "cuesta.sum"(%2) {dims = [1], keepdim = 1 : i64} : (tensor<8192x240xf32>) -> tensor<8192x1xf32>
+  %4 = "cuesta.sub"(%2, %3) : (tensor<8192x240xf32>, tensor<8192x1xf32>) -> tensor<8192x240xf32>
+  %5 = "cuesta.convert"(%4) : (tensor<8192x240xf32>) -> tensor<8192x240xbf16>
+  return %5 : tensor<8192x240xbf16>
 }
 
 // -----
@@ -70,8 +72,25 @@ func.func @graph(%x: tensor<8192x240xbf16> {cuesta.strides = [240, 1]}, %f: tens
   %1 = "cuesta.mul"(%f, %f) : (tensor<240xf32>, tensor<240xf32>) -> tensor<240xf32>
   %2 = "cuesta.rsqrt"(%1) : (tensor<240xf32>) -> tensor<240xf32>
   %3 = "cuesta.mul"(%0, %2) : (tensor<8192x240xf32>, tensor<240xf32>) -> tensor<8192x240xf32>
-  %4 = "cuesta.convert"(%3) : (tensor<8192x240xf32>) -> tensor<8192x240xbf16>
-  return %4 : tensor<8192x240xbf16>
+  %4 = "cuesta.sum"(%3) {dims = [1], keepdim = 1 : i64} : (tensor<8192x240xf32>) -> tensor<8192x1xf32>
+  %5 = "cuesta.sub"(%3, %4) : (tensor<8192x240xf32>, tensor<8192x1xf32>) -> tensor<8192x240xf32>
+  %6 = "cuesta.convert"(%5) : (tensor<8192x240xf32>) -> tensor<8192x240xbf16>
+  return %6 : tensor<8192x240xbf16>
+}
+
+// -----
+// What an op computes from narrow floats and rounds to them needs no quotient that is rounded correctly, whatever else
+// the kernel computes.
+// CHECK-LABEL: "tt.func"
+// CHECK: math.exp
+// CHECK: arith.divf
+// CHECK: arith.truncf
+// CHECK: "tt.precise_divf"
+func.func @graph(%x: tensor<8192x256xbf16> {cuesta.strides = [256, 1]}, %f: tensor<256xf32> {cuesta.strides = [1]}) -> (tensor<8192x256xf32> {cuesta.strides = [256, 1]}) {
+  %0 = "cuesta.silu"(%x) : (tensor<8192x256xbf16>) -> tensor<8192x256xbf16>
+  %1 = "cuesta.convert"(%0) : (tensor<8192x256xbf16>) -> tensor<8192x256xf32>
+  %2 = "cuesta.div"(%1, %f) : (tensor<8192x256xf32>, tensor<256xf32>) -> tensor<8192x256xf32>
+  return %2 : tensor<8192x256xf32>
 }
 
 // -----
@@ -114,8 +133,8 @@ func.func @graph(%x: tensor<4096xbf16> {cuesta.strides = [1]}) -> (tensor<4096xb
 // CHECK-LABEL: "tt.func"
 // CHECK: math.erf
 func.func @graph(%x: tensor<4096xbf16> {cuesta.strides = [1]}) -> (tensor<4096xf32> {cuesta.strides = [1]}) {
-  %0 = "cuesta.erf"(%x) : (tensor<4096xbf16>) -> tensor<4096xbf16>
-  %1 = "cuesta.convert"(%0) : (tensor<4096xbf16>) -> tensor<4096xf32>
+  %0 = "cuesta.convert"(%x) : (tensor<4096xbf16>) -> tensor<4096xf32>
+  %1 = "cuesta.erf"(%0) : (tensor<4096xf32>) -> tensor<4096xf32>
   return %1 : tensor<4096xf32>
 }
 

@@ -1,0 +1,75 @@
+"""Describes the loops and the tensors of a GPU kernel as numbers, and how its programs walk some of the loops."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Space:
+    """The loops and the tensors of a kernel. A loop's number is its class."""
+
+    #: The size of each class.
+    sizes: Sequence[int]
+    parallel: frozenset[int]
+    #: The classes of each tensor's dims, in memory order; those of each tensor that is written.
+    tensors: Sequence[Sequence[int]]
+    written: Sequence[Sequence[int]]
+    #: The classes that each generic walks. A program holds the largest product over one generic at once.
+    generics: Sequence[Sequence[int]]
+    #: The size of an element of the largest tensor, in bytes.
+    width: int = 4
+    #: Whether the kernel reads at computed positions.
+    gathers: bool = False
+
+    @functools.cached_property
+    def whole(self) -> list[int]:
+        """The classes that one program has whole, as something is reduced along them."""
+        return [c for c in range(len(self.sizes)) if c not in self.parallel]
+
+    @functools.cached_property
+    def fastest(self) -> set[int]:
+        """The classes that walk the contiguous dim of a large tensor."""
+        most = max(self.elements_of(t) for t in self.tensors)
+        return {t[-1] for t in self.tensors if t and 4 * self.elements_of(t) >= most}
+
+    @functools.cached_property
+    def total(self) -> int:
+        """The most elements that a generic walks."""
+        return max(map(self.elements_of, self.generics))
+
+    def elements_of(self, classes: Sequence[int]) -> int:
+        return math.prod(self.sizes[c] for c in classes)
+
+    @property
+    def only_reduces(self) -> bool:
+        """Whether the kernel reduces, and writes nothing but what was reduced."""
+        whole = set(self.whole)
+        return bool(whole) and not any(whole & set(classes) for classes in self.written)
+
+    @property
+    def columns(self) -> int | None:
+        """The class of the contiguous dim, where nothing is reduced and each column has a number of its own, such as a
+        factor, that all rows share."""
+        if self.whole or self.gathers or len(self.fastest) != 1:
+            return None
+        (c,) = self.fastest
+        largest = max(self.tensors, key=self.elements_of)
+        return c if any(c in t and set(t) < set(largest) for t in self.tensors) else None
+
+
+@dataclass(frozen=True)
+class Walk:
+    """How a program walks classes in loops, a block at a time."""
+
+    #: Class → the most elements of one turn.
+    turns: Mapping[int, int] = field(default_factory=dict)
+    #: Elements of a turn that a thread has.
+    per_thread: int = 8
+    #: Whether a turn takes as many elements along parallel classes as have room, or only what it was given of them.
+    widens: bool = True
+    #: Turns whose loads are in flight at once.
+    stages: int = 1

@@ -1,0 +1,75 @@
+// RUN: cuesta-opt --pass-pipeline='builtin.module(use-instructions)' --split-input-file %s | filecheck %s
+
+// What is rounded to bf16 between two ops is so in pairs, once for all readers.
+// CHECK-LABEL: module attributes {cuesta.target = "cuda:90"}
+// CHECK: %[[R:.*]] = "tt.elementwise_inline_asm"(%[[X:.*]]) {asm_string = "{ .reg .b32 t; cvt.rn.bf16x2.f32 t, $3, $2; shl.b32 $0, t, 16; and.b32 $1, t, 0xFFFF0000; }", constraints = "=r,=r,r,r", packed_element = 2 : i32, pure = true} : (tensor<256xf32>) -> tensor<256xf32>
+// CHECK: arith.addf %[[R]], %[[R]]
+// What is stored as well LLVM rounds in pairs by itself, and what is only chosen from stays narrow.
+// CHECK: arith.truncf
+// CHECK: arith.extf
+// CHECK: arith.truncf
+// CHECK: arith.extf
+// CHECK: arith.select
+// One product of numbers of bf16 LLVM computes in pairs.
+// CHECK: arith.mulf
+// CHECK: arith.truncf
+// CHECK: arith.extf
+// 1 / (1 + exp(-x)), and a quotient by it.
+// CHECK: %[[L:.*]] = "tt.elementwise_inline_asm"(%[[Y:.*]]) {asm_string = "{ .reg .f32 t; mul.rn.f32 t, $1, 0fBFB8AA3B; ex2.approx.ftz.f32 t, t; add.rn.f32 t, t, 0f3F800000; rcp.approx.ftz.f32 $0, t; }", constraints = "=r,r", packed_element = 1 : i32, pure = true} : (tensor<256xf32>) -> tensor<256xf32>
+// CHECK: arith.addf %[[L]], %[[L]]
+// CHECK: %[[M:.*]] = "tt.elementwise_inline_asm"(%[[Y]])
+// CHECK: arith.mulf %[[Y]], %[[M]]
+// A quotient that is rounded correctly is one still.
+// CHECK: "tt.precise_divf"
+module attributes {cuesta.target = "cuda:90"} {
+  module @kernels {
+    "tt.func"() ({
+    ^bb0(%x: tensor<256xf32>, %p: tensor<256x!tt.ptr<bf16>>, %mask: tensor<256xi1>, %b: tensor<256xbf16>):
+      %n = arith.truncf %x : tensor<256xf32> to tensor<256xbf16>
+      %w = arith.extf %n : tensor<256xbf16> to tensor<256xf32>
+      %v = arith.extf %n : tensor<256xbf16> to tensor<256xf32>
+      %y = arith.addf %w, %v : tensor<256xf32>
+      %ns = arith.truncf %y : tensor<256xf32> to tensor<256xbf16>
+      %ws = arith.extf %ns : tensor<256xbf16> to tensor<256xf32>
+      %ys = arith.addf %ws, %ws : tensor<256xf32>
+      "tt.store"(%p, %ns) {boundaryCheck = array<i32>, cache = 1 : i32, evict = 1 : i32} : (tensor<256x!tt.ptr<bf16>>, tensor<256xbf16>) -> ()
+      %nc = arith.truncf %ys : tensor<256xf32> to tensor<256xbf16>
+      %wc = arith.extf %nc : tensor<256xbf16> to tensor<256xf32>
+      %c = arith.select %mask, %wc, %ys : tensor<256xi1>, tensor<256xf32>
+      %cc = arith.truncf %c : tensor<256xf32> to tensor<256xbf16>
+      %a = arith.extf %b : tensor<256xbf16> to tensor<256xf32>
+      %ab = arith.mulf %a, %a : tensor<256xf32>
+      %np = arith.truncf %ab : tensor<256xf32> to tensor<256xbf16>
+      %wp = arith.extf %np : tensor<256xbf16> to tensor<256xf32>
+      %yp = arith.addf %wp, %y : tensor<256xf32>
+      %o = arith.constant dense<1.0> : tensor<1xf32>
+      %one = "tt.broadcast"(%o) : (tensor<1xf32>) -> tensor<256xf32>
+      %zero = arith.constant dense<-0.0> : tensor<256xf32>
+      %m = arith.subf %zero, %y : tensor<256xf32>
+      %e = math.exp %m : tensor<256xf32>
+      %t = arith.addf %one, %e : tensor<256xf32>
+      %s = arith.divf %one, %t : tensor<256xf32>
+      %ss = arith.addf %s, %s : tensor<256xf32>
+      %q = arith.divf %y, %t : tensor<256xf32>
+      %r = "tt.precise_divf"(%one, %t) : (tensor<256xf32>, tensor<256xf32>) -> tensor<256xf32>
+      "tt.return"() : () -> ()
+    }) {arg_attrs = [{}, {}, {}, {}], cuesta.grid = [64, 1, 1], cuesta.stages = 3 : i64, cuesta.warps = 4 : i64, function_type = (tensor<256xf32>, tensor<256x!tt.ptr<bf16>>, tensor<256xi1>, tensor<256xbf16>) -> (), noinline = false, sym_name = "silu", sym_visibility = "public"} : () -> ()
+  }
+}
+
+// -----
+
+// Other GPUs have neither.
+// CHECK-LABEL: module attributes {cuesta.target = "hip:gfx942"}
+// CHECK: arith.truncf
+// CHECK: arith.extf
+module attributes {cuesta.target = "hip:gfx942"} {
+  module @kernels {
+    "tt.func"() ({
+    ^bb0(%x: tensor<256xf32>):
+      %n = arith.truncf %x : tensor<256xf32> to tensor<256xbf16>
+      %w = arith.extf %n : tensor<256xbf16> to tensor<256xf32>
+      "tt.return"() : () -> ()
+    }) {arg_attrs = [{}], cuesta.grid = [64, 1, 1], cuesta.stages = 3 : i64, cuesta.warps = 4 : i64, function_type = (tensor<256xf32>) -> (), noinline = false, sym_name = "round", sym_visibility = "public"} : () -> ()
+  }
+}
