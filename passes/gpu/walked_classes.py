@@ -94,7 +94,7 @@ def _walk_down(space: Space, down: int) -> Walk:
     if in_one_turn and not writes:
         return Walk()
     long = space.sizes[down] >= _LONG and not writes and not begins_anywhere
-    columns = min(STRIP, *(power_at_least(space.sizes[c]) for c in space.fastest))
+    columns = min([STRIP, *(power_at_least(space.sizes[c]) for c in space.fastest)])
     turn = columns * (_MORE_ROWS if long or in_one_turn else _ROWS_DOWN)
     warps = _MORE_WARPS if long or writes or begins_anywhere else _WARPS
     has_room = (_STAGES - 1) * turn * space.width * (reads - writes) <= _STAGED
