@@ -40,10 +40,10 @@ def _text(which: str) -> str:
 OF_BYTES = {_text(which): which for which in _OF_BYTES}
 
 
-#: What becomes of each f32: it is rounded to what bf16 holds; 1 / (1 + exp(-x)), with a relative error of 2^-21 at most
-#: and 0 instead of denormals.
+#: What becomes of each f32: it is rounded to what bf16 holds; 1 / (1 + exp(-x)), with 0 instead of denormals, and with
+#: a relative error of about 2^-20 where x is at least -10, which grows to 2^-18 where x is -87.
 ROUND, LOGISTIC = "round", "logistic"
-#: The instructions for so many numbers at once: $0 … from the number of results on.
+#: How many numbers are taken at once, and the instructions, whose results come first ($0, …), then their operands.
 _OF_FLOATS = {
     ROUND: (2, "{ .reg .b32 t; cvt.rn.bf16x2.f32 t, $3, $2; shl.b32 $0, t, 16; and.b32 $1, t, 0xFFFF0000; }"),
     LOGISTIC: (
@@ -58,7 +58,7 @@ OF_FLOATS = {text: which for which, (_, text) in _OF_FLOATS.items()}
 
 class ElementwiseInlineAsm(OpenOp, name="tt.elementwise_inline_asm"):
     """Instructions of the GPU: on four bytes of a block at once, on one f32 or two, or without operands. Triton wants a
-    result of these, too, which is never written."""
+    result of those without operands, too, which is never written."""
 
     asm_string: Text
     constraints: Text

@@ -14,16 +14,16 @@ from cuesta.passes.form_kernels.fusion.limits import PROGRAMS, SECTOR, STRIP
 from cuesta.passes.gpu.kernel_space import Space, Walk
 from cuesta.sizes.powers import power_at_least, power_at_most
 
-#: Elements of a block of a kernel that has parallel classes only, eight for each of 128 threads.
+#: Elements of a block, eight for each of 128 threads, as far as parallel classes can fill it.
 BLOCK = 1024
 #: The same, and those of a thread, where all threads read side by side, of few tensors, and enough blocks are left. On
 #: an H200, gelu of 39 million numbers took 40 µs, with half as large blocks 48, and with a quarter 94: a GPU starts a
 #: block in a nanosecond. Of 24 tensors in one kernel, threads with 16 elements of each spill.
 SIDE_BY_SIDE, PER_PARALLEL_THREAD, FEW_TENSORS, ENOUGH = 2048, 16, 4, 4 * PROGRAMS
 #: The columns of such a block whose rows share numbers, one for each column, of which a thread then loads few: all
-#: that there are up to `NARROW`, else as many of `WIDTHS`, the widest first, as have few for nothing. The gradient of a
-#: batch norm and silu took 86 µs for 200704 rows of 144, and 176 µs in blocks of 4 rows; 12544 rows of 672 took 9.9 µs
-#: in blocks of 64 columns, 12.8 in blocks of 1024, 10.4 in blocks of 32, 16.6 in blocks of 16.
+#: that there are up to `NARROW`, else the first of `WIDTHS` whose blocks cover at most 15 % more columns than there
+#: are. The gradient of a batch norm and silu took 86 µs for 200704 rows of 144, and 176 µs in blocks of 4 rows; 12544
+#: rows of 672 took 10.7 µs in blocks of 128 columns, 9.9 in blocks of 64, 12.8 in blocks of 1024, and 16.6 of 16.
 NARROW, WIDTHS = 256, (128, 64)
 #: Most elements that a program holds at once if it needs a class whole.
 WHOLE = 16384
@@ -73,10 +73,10 @@ def choose(space: Space, walk: Walk, least: Mapping[int, int] = _NONE, beside: i
     for c in space.whole:
         block.sizes[c] = block.covers[c]
     for c in sorted(space.fastest & space.parallel):
-        block.sizes[c] = min(_columns(space), block.covers[c])
+        block.sizes[c] = min(_columns(space, space.total + beside), block.covers[c])
     loops = block.loop(walk)
     limit, per_thread = _work(block, walk, loops, space.total + beside, bool(least))
-    # What is left of the block goes to the parallel classes, the fastest first.
+    # What is left of the block goes to the parallel classes, the fastest first, but columns that rows share last.
     order = (
         space.parallel & space.fastest if _are_apart(set(space.whole) - set(loops), space.generics) else space.parallel
     )
@@ -128,8 +128,8 @@ class _Block:
 
 
 def _work(block: _Block, walk: Walk, loops: Collection[int], shared: int, varies: bool) -> tuple[int, int]:
-    """The elements that a program has at once, and one of its threads; of `shared` elements in all. Some sizes may
-    differ from call to call."""
+    """The most elements of a program, and of one of its threads. `shared`: elements of all programs together. `varies`:
+    some sizes differ from call to call."""
     space = block.space
     if walk.turns and not walk.widens:
         return 1, walk.per_thread
@@ -141,21 +141,28 @@ def _work(block: _Block, walk: Walk, loops: Collection[int], shared: int, varies
         rows = math.prod(block.covers[c] for c in space.whole)
         return max(limit, LEAST_ROWS * rows if packed > 1 else 1), of_thread
     # A size that differs from call to call may be a multiple of the smaller block, and then needs no mask.
-    is_flat = len(space.sizes) == 1 and len(space.tensors) <= FEW_TENSORS and not varies
-    side_by_side = (is_flat and not space.gathers) or space.columns is not None
+    is_flat = (
+        len(space.sizes) == 1 and len(space.tensors) <= FEW_TENSORS and not (varies or space.whole or space.gathers)
+    )
+    side_by_side = is_flat or space.columns is not None
     is_large = side_by_side and shared >= SIDE_BY_SIDE * ENOUGH
     most, per_thread = (SIDE_BY_SIDE, PER_PARALLEL_THREAD) if is_large else (BLOCK, PER_THREAD)
-    limit = min(most, max(power_at_most(shared // PROGRAMS), 64))  # fewer if there would be too few programs
+    limit = min(most, _share(shared))
     return max(limit, FEW) if varies else limit, per_thread
 
 
-def _columns(space: Space) -> int:
-    """The columns of a block along the contiguous dim, where rows are taken side by side."""
+def _share(shared: int) -> int:
+    """The elements of a program where there are just programs enough; 64 at least."""
+    return max(power_at_most(shared // PROGRAMS), 64)
+
+
+def _columns(space: Space, shared: int) -> int:
+    """The columns of a block along the contiguous dim, where rows are taken side by side. `shared`: as for `_work`."""
     if space.whole:
         return _strip(space.sizes, space.parallel)
     if space.columns is not None:
         count = space.sizes[space.columns]
-        return NARROW if count <= NARROW else _width(count, WIDTHS)
+        return min(NARROW if count <= NARROW else _width(count, WIDTHS), _share(shared))
     return SQUARE if len(space.fastest & space.parallel) > 1 else 1
 
 
@@ -168,8 +175,9 @@ def _streamed(width: int, packed: int) -> tuple[int, int]:
 
 
 def _are_apart(whole: Collection[int], spaces: Sequence[Sequence[int]]) -> bool:
-    """Whether no generic walks two of the classes together. Of several rows of these, Triton would lay out both alike,
-    with all elements of the one in each thread: 10 KB of spills. What they share of a single row is a number."""
+    """Whether there are two of the classes that no generic walks together. Of several rows of these, Triton would lay
+    out both alike, with all elements of the one in each thread: 10 KB of spills. What they share of a single row is a
+    number."""
     return any(not any({*pair} <= {*space} for space in spaces) for pair in itertools.combinations(whole, 2))
 
 

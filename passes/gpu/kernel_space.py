@@ -7,6 +7,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+#: The most large tensors of a kernel whose threads have 16 elements of each.
+MOST_LARGE = 8
+
 
 @dataclass(frozen=True)
 class Space:
@@ -15,10 +18,11 @@ class Space:
     #: The size of each class.
     sizes: Sequence[int]
     parallel: frozenset[int]
-    #: The classes of each tensor's dims, in memory order; those of each tensor that is written.
+    #: The classes of each tensor's dims, in memory order.
     tensors: Sequence[Sequence[int]]
+    #: The same of the tensors that are written, which are among `tensors`.
     written: Sequence[Sequence[int]]
-    #: The classes that each generic walks. A program holds the largest product over one generic at once.
+    #: The classes that each generic walks. A program holds as many elements as its largest generic has in the block.
     generics: Sequence[Sequence[int]]
     #: The size of an element of the largest tensor, in bytes.
     width: int = 4
@@ -52,20 +56,21 @@ class Space:
 
     @property
     def columns(self) -> int | None:
-        """The class of the contiguous dim, where nothing is reduced and each column has a number of its own, such as a
-        factor, that all rows share."""
+        """The class of the contiguous dim, where nothing is reduced and several rows share a number for each column,
+        such as a factor. None where more large tensors than `MOST_LARGE` would fill the registers."""
         if self.whole or self.gathers or len(self.fastest) != 1:
             return None
         (c,) = self.fastest
-        largest = max(self.tensors, key=self.elements_of)
-        return c if any(c in t and set(t) < set(largest) for t in self.tensors) else None
+        largest = {*max(self.tensors, key=self.elements_of)}
+        shared = any(c in t and set(t) < largest for t in self.tensors)
+        return c if shared and sum(set(t) == largest for t in self.tensors) <= MOST_LARGE else None
 
 
 @dataclass(frozen=True)
 class Walk:
     """How a program walks classes in loops, a block at a time."""
 
-    #: Class → the most elements of one turn.
+    #: Class → the most elements of a turn, which has one row of the class at least.
     turns: Mapping[int, int] = field(default_factory=dict)
     #: Elements of a turn that a thread has.
     per_thread: int = 8

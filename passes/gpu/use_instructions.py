@@ -9,15 +9,16 @@
 A value that eager would write to memory is rounded to its type between two ops of a kernel. Of a block's numbers LLVM
 rounds one at a time, by an instruction of the unit that computes logarithms, at a quarter of the rate or less.
 
-`arith.divf` is what is left of a logistic function whose numbers are rounded to 16 bits before and after: any other
-quotient is `tt.precise_divf` (linalg_to_tt/elementwise.py). exp and the quotient take care of denormals, in eight
-instructions that make no difference there. On an H200 the sums of a gradient of batch norm and silu took 147 µs for 77
-million numbers, 138 µs with rounding in pairs, and 120 µs with both.
+linalg_to_tt writes `arith.divf` of f32 only among narrow floats, and `tt.precise_divf` elsewhere. exp and the quotient
+take care of denormals, in eight instructions that make no difference among narrow floats. On an H200 the sums of a
+gradient of batch norm and silu took 147 µs for 77 million numbers without this pass, 138 µs with rounding in pairs, and
+120 µs with both.
 """
 
 from __future__ import annotations
 
 import math
+import struct
 
 from cuesta._mlir import arith, ir
 from cuesta._mlir import math as functions
@@ -28,20 +29,19 @@ from cuesta.dialects.tt.instructions import LOGISTIC, ROUND, per_float
 from cuesta.dialects.upstream_fields import splat_of
 from cuesta.passes.infra.registry import Pass, register_pass
 
-#: The first of NVIDIA's GPUs that round to bf16.
-_FIRST = 80
-#: The least elements of a block: each thread has two.
+#: The least elements of a block: two for each thread of a warp.
 _LEAST = 64
 #: What NVIDIA's GPUs compute in bf16, two numbers at once.
 _IN_PAIRS = {op.OPERATION_NAME for op in (arith.AddFOp, arith.SubFOp, arith.MulFOp)}
-#: What is replaced.
-_REPLACED = {op.OPERATION_NAME for op in (arith.TruncFOp, arith.DivFOp)}
 #: Ops whose results are among their operands.
 _CHOOSING = {
-    op.OPERATION_NAME for op in (arith.SelectOp, arith.MaximumFOp, arith.MinimumFOp, arith.MaxNumFOp, tt.Broadcast)
+    op.OPERATION_NAME
+    for op in (
+        *(arith.SelectOp, arith.MaximumFOp, arith.MinimumFOp, arith.MaxNumFOp, arith.MinNumFOp),
+        tt.Broadcast,
+    )
 }
-#: Ops whose results bf16 holds, and ops that take numbers as they are.
-_ROUND = {op.OPERATION_NAME for op in (arith.ExtFOp, arith.ConstantOp)}
+#: Ops that take numbers as they are.
 _ENDING = {op.OPERATION_NAME for op in (arith.TruncFOp, arith.CmpFOp, tt.Store)}
 
 
@@ -50,24 +50,20 @@ class UseInstructions(Pass):
     """Rounds to bf16 in pairs, and computes logistic functions of narrow numbers by fast instructions."""
 
     def run(self, module: ir.Module) -> None:
-        target = target_of(module)
-        if target.kind != "cuda" or int(target.arch or 0) < _FIRST:
+        if target_of(module).kind != "cuda":
             return
         with module.context, ir.Location.unknown():
-            for op in [
-                op for nested in kernel_modules(module) for op in walk(nested.operation) if op.name in _REPLACED
-            ]:
-                if op.name == arith.TruncFOp.OPERATION_NAME:
-                    _round(op)
-                elif op.name == arith.DivFOp.OPERATION_NAME:
-                    _take_logistic(op)
+            kernels = [nested.operation for nested in kernel_modules(module)]
+            for op in [op for kernel in kernels for op in walk(kernel) if op.name in _REPLACED]:
+                _REPLACED[op.name](op)
 
 
 def _round(op: ir.Operation) -> None:
     """Replaces a conversion of a block to bf16, all of whose readers convert it back. What is stored as well LLVM
     converts in pairs by itself, and what is one sum or product of numbers of bf16 it computes in pairs."""
     (wide,), (narrow,) = op.operands, op.results
-    if str(tt.element_of(narrow)) != "bf16" or math.prod(tt.shape_of(narrow)) < _LEAST:
+    kinds = [str(tt.element_of(x)) for x in (wide, narrow)]
+    if kinds != ["f32", "bf16"] or math.prod(tt.shape_of(narrow)) < _LEAST:
         return
     made = maker(wide)
     if _is_round(wide) or (made is not None and _is_in_pairs(made)):
@@ -87,16 +83,24 @@ def _round(op: ir.Operation) -> None:
 
 
 def _is_round(x: ir.Value) -> bool:
-    """Whether bf16 holds a block's numbers, as LLVM finds out too: they were chosen from such, or are one number."""
+    """Whether bf16 holds a block's numbers, as LLVM finds out too: they come from bf16, or were chosen from such."""
     pending, seen = [x], set()
     while pending:
         op = maker(y := pending.pop())
-        if op is None or op.name not in _CHOOSING | _ROUND:
+        if op is None or not (op.name in _CHOOSING or _is_held(op)):
             return False
         if op.name in _CHOOSING and op not in seen:
             seen.add(op)
             pending += [z for z in op.operands if tt.element_of(z) == tt.element_of(y)]
     return True
+
+
+def _is_held(op: ir.Operation) -> bool:
+    """Whether an op widens bf16, or is a constant that bf16 holds: the last 16 bits of the f32 are 0."""
+    if op.name == arith.ExtFOp.OPERATION_NAME:
+        return str(tt.element_of(op.operands[0])) == "bf16"
+    number = splat_of(op.results[0])
+    return number is not None and not int.from_bytes(struct.pack("<f", number)[:2], "little")
 
 
 def _is_in_pairs(op: ir.Operation) -> bool:
@@ -146,3 +150,7 @@ def _number(x: ir.Value) -> float | None:
     """The number that all elements of a block are, which may be repeated along other dims."""
     repeated = maker(x, tt.Broadcast)
     return splat_of(x) if repeated is None else _number(repeated.operands[0])
+
+
+#: Op → what replaces it, if anything does.
+_REPLACED = {arith.TruncFOp.OPERATION_NAME: _round, arith.DivFOp.OPERATION_NAME: _take_logistic}

@@ -9,22 +9,24 @@ from cuesta._mlir import ir
 from cuesta.dialects.kernel_fields import CLASSES
 from cuesta.dialects.kernel_scatter import is_scatter
 from cuesta.dialects.upstream_fields import ITERATOR_TYPES, REDUCTION
-from cuesta.passes.form_kernels.fusion.limits import GPU, PROGRAMS, STRIP
+from cuesta.passes.form_kernels.fusion.limits import GPU, PROGRAMS, SECTOR, STRIP
 from cuesta.passes.gpu.kernel_space import Space, Walk
 from cuesta.sizes.powers import power_at_least
 
 #: How a program walks rows that are reduced both along and down. Each turn waits for its loads, and then for the sums
-#: along its rows, so that a turn takes several short rows; a row is one warp's, whose threads need no barrier for its
-#: sum. A norm's gradient took 8.7 µs on an H200 for 6272 rows of 320, with two rows and four warps a turn 19.8; for
-#: 12608 rows of 768 44 µs instead of 61, for 25088 rows of 128 9.1 instead of 18.
+#: along its rows, so that a turn takes several short rows, of so many elements together. A row of up to 1024 elements
+#: is one warp's, whose threads need no barrier for its sum. A norm's gradient took 8.7 µs on an H200 for 6272 rows of
+#: 320, with two rows and four warps a turn 19.8; for 12608 rows of 768 44 µs instead of 61, for 25088 rows of 128 9.1
+#: instead of 18.
 #: With more tensors than `_HELD` the registers do not suffice for that, and a thread has a quarter of the elements.
 _ROWS_AT_ONCE, _PER_ROW_THREAD, _HELD = 512, 32, 9
-#: How a program walks down columns, where there are programs enough: a turn's rows, and its warps. More warps if it
-#: writes as many elements, or if rows do not begin at multiples of a sector of memory (`_SECTOR`, in bytes). Else the
-#: loads of three turns are in flight, if there is room for them in `_STAGED` bytes, and a turn takes more rows of
-#: columns of at least `_LONG` rows. Batch norm's statistics of 64 images of 28 x 28 and 144 channels took 34 µs on an
-#: H200, and 45 in a block of 128 rows; of 14 x 14 and 672 channels 9.8 µs instead of 15.5, its gradient 14.4 instead of
-#: 29.7. The gradient for 128 images of 112 x 112 and 24 channels took 60 µs, with loads in flight 86 to 89.
+#: How a program walks down columns, where there are programs enough: a turn's rows, and its warps. It has more warps if
+#: it also writes along the rows. The loads of three turns are in flight, if there is room for them in `_STAGED` bytes,
+#: but not where rows do not begin at multiples of a sector of memory (`_SECTOR`, in bytes): such a program has more
+#: warps instead. Columns of at least `_LONG` rows that are only read have turns of more rows, by more warps. Batch
+#: norm's statistics of 64 images of 56 x 56 and 144 channels took 34 µs on an H200, and 46 in a block of 128 rows; of
+#: 14 x 14 and 672 channels 9.8 µs instead of 15.5, its gradient 14.4 instead of 29.7. The gradient for 128 images of
+#: 112 x 112 and 24 channels took 60 µs, with loads in flight 86 to 89.
 _ROWS_DOWN, _MORE_ROWS, _LONG, _WARPS, _MORE_WARPS = 32, 64, 1536, 2, 4
 _SECTOR, _STAGES, _STAGED = 32, 3, 24 << 10
 #: Other dims that are reduced together with the columns have few elements.
@@ -77,9 +79,10 @@ def _short_sums(generics: Sequence[ir.Operation], space: Space) -> list[int]:
 
 def _long_columns(generics: Sequence[ir.Operation], space: Space) -> int | None:
     """The longest of the classes that are reduced down columns, where there are columns enough for all
-    multiprocessors, and few elements beside it."""
+    multiprocessors, a sector side by side at least, and few elements beside it."""
     down = max(space.whole, key=lambda c: space.sizes[c], default=None)
-    if down is None or space.gathers or not space.fastest <= space.parallel or not can_loop(generics, {down}):
+    in_columns = all(c in space.parallel and space.sizes[c] >= SECTOR for c in space.fastest)
+    if down is None or space.gathers or not in_columns or not can_loop(generics, {down}):
         return None
     programs, rows = space.elements_of(sorted(space.parallel)) // STRIP, space.elements_of(space.whole)
     return down if STRIP < rows <= _FEW * space.sizes[down] and 2 * programs >= PROGRAMS else None
@@ -87,8 +90,8 @@ def _long_columns(generics: Sequence[ir.Operation], space: Space) -> int | None:
 
 def _walk_down(space: Space, down: int) -> Walk:
     """How a program walks down columns; not at all if it reads few rows, and writes none of them."""
-    reads = sum(down in t and not space.fastest.isdisjoint(t) for t in space.tensors)
-    writes = sum(down in t for t in space.written)
+    along = [t for t in space.tensors if down in t and not space.fastest.isdisjoint(t)]
+    writes = sum(down in t and not space.fastest.isdisjoint(t) for t in space.written)
     begins_anywhere = any(space.sizes[c] * space.width % _SECTOR for c in space.fastest)
     in_one_turn = space.elements_of(space.whole) <= _MORE_ROWS
     if in_one_turn and not writes:
@@ -97,7 +100,7 @@ def _walk_down(space: Space, down: int) -> Walk:
     columns = min([STRIP, *(power_at_least(space.sizes[c]) for c in space.fastest)])
     turn = columns * (_MORE_ROWS if long or in_one_turn else _ROWS_DOWN)
     warps = _MORE_WARPS if long or writes or begins_anywhere else _WARPS
-    has_room = (_STAGES - 1) * turn * space.width * (reads - writes) <= _STAGED
+    has_room = (_STAGES - 1) * turn * space.width * (len(along) - writes) <= _STAGED
     stages = _STAGES if has_room and not begins_anywhere and not in_one_turn else 1
     return Walk({down: turn}, turn // (32 * warps), widens=False, stages=stages)
 

@@ -128,6 +128,21 @@ module {
       return %0 : tensor<256x144xf32>
     }
 
+    // Columns of less than a sector: their programs have several of them whole.
+    // CHECK-LABEL: func.func @two_columns
+    // CHECK-SAME: cuesta.blocks = [8, 128, 2], cuesta.parallel
+    // CHECK-SAME: cuesta.warps = 4
+    func.func @two_columns(%x: tensor<8192x100x2xf32>, %y: tensor<8192x2xf32>) -> tensor<8192x2xf32> attributes {cuesta.parallel = [0, 2], cuesta.sizes = [8192, 100, 2]} {
+      %zero = arith.constant 0.0 : f32
+      %f = linalg.fill ins(%zero : f32) outs(%y : tensor<8192x2xf32>) -> tensor<8192x2xf32>
+      %0 = linalg.generic {indexing_maps = [#id3, #of_column], iterator_types = ["parallel", "reduction", "parallel"]} ins(%x : tensor<8192x100x2xf32>) outs(%f : tensor<8192x2xf32>) attrs = {cuesta.classes = [0, 1, 2]} {
+      ^bb0(%a: f32, %o: f32):
+        %r = arith.addf %o, %a : f32
+        linalg.yield %r : f32
+      } -> tensor<8192x2xf32>
+      return %0 : tensor<8192x2xf32>
+    }
+
     // Few columns in all: each program has them whole, as a loop's turns would wait one for the other.
     // CHECK-LABEL: func.func @few_columns
     // CHECK-SAME: cuesta.blocks = [1024, 8]

@@ -59,7 +59,7 @@ module attributes {cuesta.target = "cuda:90"} {
 
 // -----
 
-// Other GPUs have neither.
+// Other GPUs convert there and back.
 // CHECK-LABEL: module attributes {cuesta.target = "hip:gfx942"}
 // CHECK: arith.truncf
 // CHECK: arith.extf
