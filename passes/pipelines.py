@@ -254,7 +254,7 @@ _TT = (
     "sum-halves",
     # Before loads are moved: what is left of a conversion would be between them.
     "unpack-bytes",
-    # What eager rounds between two ops, and logistic functions.
+    # Roundings between two ops, and logistic functions, become instructions of NVIDIA's GPUs.
     "use-instructions",
     # These go by what kernels are made of. Members of a group wait each for itself, and are joined last.
     "overlap-launches",

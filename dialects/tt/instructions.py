@@ -75,24 +75,22 @@ def instruction(text: str) -> ir.Operation:
 
 def per_byte(x: ir.Value, which: str) -> ir.Value:
     """What becomes of each byte of a block, as f32."""
-    return ElementwiseInlineAsm.build(
-        [x],
-        [block_type(shape_of(x), "f32")],
-        asm_string=_text(which),
-        constraints="=r,=r,=r,=r,r",
-        packed_element=4,
-        pure=True,
-    ).result
+    return _per_element(x, _text(which), together=4, words=1)
 
 
 def per_float(x: ir.Value, which: str) -> ir.Value:
     """What becomes of each f32 of a block."""
     together, text = _OF_FLOATS[which]
+    return _per_element(x, text, together, words=together)
+
+
+def _per_element(x: ir.Value, text: str, together: int, words: int) -> ir.Value:
+    """Instructions that make f32 of so many elements of a block at once, which are passed to them in `words`."""
     return ElementwiseInlineAsm.build(
         [x],
-        [x.type],
+        [block_type(shape_of(x), "f32")],
         asm_string=text,
-        constraints=",".join(["=r"] * together + ["r"] * together),
+        constraints=",".join(["=r"] * together + ["r"] * words),
         packed_element=together,
         pure=True,
     ).result

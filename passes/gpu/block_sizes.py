@@ -16,14 +16,16 @@ from cuesta.sizes.powers import power_at_least, power_at_most
 
 #: Elements of a block, eight for each of 128 threads, as far as parallel classes can fill it.
 BLOCK = 1024
-#: The same, and those of a thread, where all threads read side by side, of few tensors, and enough blocks are left. On
-#: an H200, gelu of 39 million numbers took 40 µs, with half as large blocks 48, and with a quarter 94: a GPU starts a
-#: block in a nanosecond. Of 24 tensors in one kernel, threads with 16 elements of each spill.
+#: Elements of a block, and of a thread, where neighbouring threads read neighbouring elements: in kernels of one class
+#: and few tensors, and in those whose rows share numbers. Both need so many blocks (`ENOUGH`). On an H200, gelu of 39
+#: million numbers took 40 µs, with blocks of half the size 48, and of a quarter 94, as a GPU starts about one block in
+#: a nanosecond. A kernel that converts twelve weights took 239 µs with these blocks, and 48 with smaller ones.
 SIDE_BY_SIDE, PER_PARALLEL_THREAD, FEW_TENSORS, ENOUGH = 2048, 16, 4, 4 * PROGRAMS
-#: The columns of such a block whose rows share numbers, one for each column, of which a thread then loads few: all
-#: that there are up to `NARROW`, else the first of `WIDTHS` whose blocks cover at most 15 % more columns than there
-#: are. The gradient of a batch norm and silu took 86 µs for 200704 rows of 144, and 176 µs in blocks of 4 rows; 12544
-#: rows of 672 took 10.7 µs in blocks of 128 columns, 9.9 in blocks of 64, 12.8 in blocks of 1024, and 16.6 of 16.
+#: The columns of such a block whose rows share numbers, one for each column. The fewer columns it has, the more rows
+#: share what a thread loads. A block has all columns up to `NARROW`, else the first of `WIDTHS` whose blocks cover at
+#: most 15 % more columns than there are. The gradient of a batch norm and silu took 86 µs for 200704 rows of 144, and
+#: 176 µs in blocks of 4 rows; 12544 rows of 672 took 10.7 µs in blocks of 128 columns, 9.9 in blocks of 64, 12.8 in
+#: blocks of 1024, and 16.6 in blocks of 16.
 NARROW, WIDTHS = 256, (128, 64)
 #: Most elements that a program holds at once if it needs a class whole.
 WHOLE = 16384
@@ -77,9 +79,8 @@ def choose(space: Space, walk: Walk, least: Mapping[int, int] = _NONE, beside: i
     loops = block.loop(walk)
     limit, per_thread = _work(block, walk, loops, space.total + beside, bool(least))
     # What is left of the block goes to the parallel classes, the fastest first, but columns that rows share last.
-    order = (
-        space.parallel & space.fastest if _are_apart(set(space.whole) - set(loops), space.generics) else space.parallel
-    )
+    is_apart = _are_apart(set(space.whole) - set(loops), space.generics)
+    order = space.parallel & space.fastest if is_apart else space.parallel
     for c in sorted(order, key=lambda c: (c != space.columns, c), reverse=True):
         block.grow(c, limit)
     warps = max(power_at_most(block.at_once() // (32 * per_thread)), 1)

@@ -97,7 +97,7 @@ class ChooseBlocks(Pass):
                 for nested in kernel_modules(module)
                 for function in functions(nested)
             ]
-            beside = _beside(module, {kernel.function.name.value: kernel.elements for kernel in kernels})
+            beside = _beside(module, {kernel.function.name.value: kernel.space.total for kernel in kernels})
             for kernel in kernels:
                 _annotate(replace(kernel, beside=beside.get(kernel.function.name.value, 0)))
 
@@ -122,14 +122,8 @@ class _Kernel:
     launches: Sequence[Launch]
     generics: list[ir.Operation]
     sizes: list[Number]
-    #: estimates of `sizes`
-    about: list[int]
-    parallel: set[int]
-    #: the classes of each tensor's dims in memory order, and the classes of each generic
-    tensors: list[list[int]]
-    spaces: list[list[int]]
-    #: the classes of each tensor that the kernel writes
-    written: list[list[int]]
+    #: The kernel as numbers: its sizes are estimates of `sizes`.
+    space: Space
     #: the elements of what is launched together with the kernel
     beside: int = 0
 
@@ -146,8 +140,6 @@ class _Kernel:
         tensors = list(accesses.values())
         tensors += [classes for g in generics for classes in _read_at_positions(g, function, launches)]
         sizes = SIZES.of(function)
-        parallel = set(PARALLEL.of(function))
-        spaces = [CLASSES.of(g) for g in generics]
         # A symbolic size that is 0 in the traced call is larger in other calls.
         traced = zip(largest(launches, sizes), sizes, strict=True)
         about = [_SHORTEST if n == 0 and isinstance(size, Size) else n for n, size in traced]
@@ -157,19 +149,20 @@ class _Kernel:
             for value, classes in list(zip(g.operands, operand_classes(g), strict=True))[-len(g.results) :]
             if _in_memory(value)
         ]
-        return _Kernel(function, launches, generics, sizes, about, parallel, tensors or [[]], spaces or [[]], written)
+        space = Space(
+            about,
+            frozenset(PARALLEL.of(function)),
+            tensors or [[]],
+            written,
+            [CLASSES.of(g) for g in generics] or [[]],
+            _width(function, launches),
+            gathers=any(op.name == tensor.ExtractOp.OPERATION_NAME for g in generics for op in body_ops(g)),
+        )
+        return _Kernel(function, launches, generics, sizes, space)
 
     @property
-    def elements(self) -> int:
-        """The most elements that one of the kernel's ops walks."""
-        return max(math.prod(self.about[c] for c in space) for space in self.spaces)
-
-    @property
-    def width(self) -> int:
-        """The size of an element of the largest tensor, in bytes."""
-        shapes = argument_shapes(self.function)
-        counts = {x: math.prod(largest(self.launches, sizes)) for x, (sizes, _) in shapes.items()}
-        return byte_size(spelling_of(max(counts, key=counts.__getitem__))) if counts else 4
+    def parallel(self) -> frozenset[int]:
+        return self.space.parallel
 
     @property
     def unknown(self) -> set[int]:
@@ -186,15 +179,15 @@ class _Kernel:
         for generic in self.generics:
             if dims := windowed_dims(generic):
                 (*_, channels), *_ = operand_classes(generic)  # of the weight
-                return window_blocks(dims, self.about, self.parallel, channels)
+                return window_blocks(dims, self.space.sizes, self.parallel, channels)
         walk = Walk() if self.unknown else find_walk(self.generics, self.space)
         return choose(self.space, walk, least, self.beside)
 
-    @property
-    def space(self) -> Space:
-        gathers = any(op.name == tensor.ExtractOp.OPERATION_NAME for g in self.generics for op in body_ops(g))
-        parallel = frozenset(self.parallel)
-        return Space(self.about, parallel, self.tensors, self.written, self.spaces, self.width, gathers)
+
+def _width(function: func.FuncOp, launches: Sequence[Launch]) -> int:
+    """The size of an element of a kernel's largest tensor, in bytes."""
+    counts = {x: math.prod(largest(launches, sizes)) for x, (sizes, _) in argument_shapes(function).items()}
+    return byte_size(spelling_of(max(counts, key=counts.__getitem__))) if counts else 4
 
 
 def _annotate(kernel: _Kernel) -> None:
@@ -244,9 +237,9 @@ def _versions(kernel: _Kernel) -> list[_Version]:
     *others, row = whole
     found = [chosen]
     for shift in _SHIFTS:
-        about = list(kernel.about)
+        about = list(kernel.space.sizes)
         about[row] = chosen.sizes[row] << shift if shift > 0 else chosen.sizes[row] >> -shift
-        other = replace(kernel, about=about).choose(least)
+        other = replace(kernel, space=replace(kernel.space, sizes=about)).choose(least)
         if about[row] >= _SHORTEST and other not in found:
             found.append(other)
     shortest = min(blocks.sizes[row] for blocks in found if row not in blocks.loops)

@@ -31,7 +31,7 @@ class Space:
 
     @functools.cached_property
     def whole(self) -> list[int]:
-        """The classes that one program has whole, as something is reduced along them."""
+        """The classes along which something is reduced. A program has them whole, or walks them in a loop."""
         return [c for c in range(len(self.sizes)) if c not in self.parallel]
 
     @functools.cached_property
@@ -74,7 +74,7 @@ class Walk:
     turns: Mapping[int, int] = field(default_factory=dict)
     #: Elements of a turn that a thread has.
     per_thread: int = 8
-    #: Whether a turn takes as many elements along parallel classes as have room, or only what it was given of them.
+    #: Whether a turn takes more elements along parallel classes, as far as there is room for them.
     widens: bool = True
     #: Turns whose loads are in flight at once.
     stages: int = 1

@@ -21,6 +21,7 @@ from cuesta.dialects import maker, tt, walk
 from cuesta.dialects.clones import clone_op
 from cuesta.dialects.kernel_module import kernel_modules
 from cuesta.dialects.tt.ops import Broadcast, ExpandDims, MakeRange, Reduce, Reshape
+from cuesta.dialects.tt.repeated import unrepeated
 from cuesta.dialects.upstream_fields import PREDICATE, splat_of
 from cuesta.passes.infra.registry import Pass, register_pass
 
@@ -77,7 +78,7 @@ def _factors(block: ir.Value, axis: int) -> tuple[ir.Value, list[ir.Value]] | No
     if pair != 2 or axis != len(shape) - 1 or tt.shape_of(block) != (*shape[:-1], 2 * shape[-1]):
         return None
     for x, weight in (product.operands, [*product.operands][::-1]):
-        source, halves = _unrepeated(x), _halves(weight)
+        source, halves = unrepeated(x), _halves(weight)
         if halves is not None and tt.shape_of(source)[-1:] == (2,):
             return source, halves
     return None
@@ -92,12 +93,6 @@ def _multiplied(x: ir.Value, halves: list[ir.Value]) -> list[ir.Value]:
     ]
 
 
-def _unrepeated(x: ir.Value) -> ir.Value:
-    """The block that is repeated to x."""
-    op = maker(x, Broadcast)
-    return x if op is None else _unrepeated(op.operands[0])
-
-
 def _halves(x: ir.Value) -> list[ir.Value] | None:
     """The two blocks of one column that elements are taken from by turns; None if x is not made so."""
     op = maker(x, arith.SelectOp)
@@ -105,7 +100,7 @@ def _halves(x: ir.Value) -> list[ir.Value] | None:
         return None
     mask, *blocks = op.operands
     column = (*tt.shape_of(x)[:-1], 1)
-    sources = [_unrepeated(block) for block in blocks]
+    sources = [unrepeated(block) for block in blocks]
     chosen = [_at(mask, place) for place in range(2)]
     if chosen not in ([1, 0], [0, 1]) or any(tt.shape_of(source) != column for source in sources):
         return None

@@ -19,12 +19,12 @@ from __future__ import annotations
 import math
 
 from cuesta._mlir import arith, ir
-from cuesta.dialects import tt, walk
+from cuesta.dialects import maker, tt, walk
 from cuesta.dialects.kernel_module import kernel_modules
 from cuesta.dialects.top_module import target_of
 from cuesta.dialects.tt.instructions import BYTE, HIGH_HALF, LOW_HALF, SIGNED_BYTE, ElementwiseInlineAsm, per_byte
 from cuesta.dialects.tt.ops import Bitcast
-from cuesta.dialects.upstream_fields import splat_of
+from cuesta.dialects.tt.repeated import number_of, unrepeated
 from cuesta.passes.infra.registry import Pass, register_pass
 
 #: 2^23 as f32, whose last bit is worth 1, and its bits: see linalg_to_tt/narrow_math.py.
@@ -58,7 +58,7 @@ def _rewrite(op: ir.Operation) -> None:
     byte, is_signed = found
     if not is_signed and (half := _half(byte)) is not None:
         for reader in [use.owner.operation for use in op.results[0].uses]:
-            if reader.name == arith.AddFOp.OPERATION_NAME and _HIGHER in map(_number, reader.operands):
+            if reader.name == arith.AddFOp.OPERATION_NAME and _HIGHER in map(number_of, reader.operands):
                 with ir.InsertionPoint(reader), reader.location:
                     reader.results[0].replace_all_uses_with(per_byte(*half))
                 reader.erase()
@@ -78,7 +78,7 @@ def _lay_out_anew(op: ir.Operation) -> None:
     axes = [axis for axis, size in enumerate(shape) if size < wide[axis]]
     # Not so of positions: addresses would no longer be known to lie side by side.
     is_float = isinstance(tt.element_of(x), ir.FloatType)
-    if is_float and len(axes) == 1 and math.prod(shape) >= _LEAST and _number(x) is None:
+    if is_float and len(axes) == 1 and math.prod(shape) >= _LEAST and number_of(x) is None:
         with ir.InsertionPoint(op), op.location:
             rest = [size for axis, size in enumerate(shape) if axis not in axes]
             op.operands[0] = tt.expand_dims(tt.reshape(x, rest), axes[0])
@@ -87,36 +87,23 @@ def _lay_out_anew(op: ir.Operation) -> None:
 def _byte(op: ir.Operation) -> tuple[ir.Value, bool] | None:
     """The block of bytes that becomes f32 with the difference `op`, and whether the bytes are signed."""
     bits, less = op.operands
-    cast = _made_by(bits, Bitcast.OPERATION_NAME)
-    turned = _made_by(cast.operands[0], arith.XOrIOp.OPERATION_NAME) if cast is not None else None
-    wide = _made_by(turned.operands[0], arith.ExtUIOp.OPERATION_NAME) if turned is not None else None
+    cast = maker(unrepeated(bits), Bitcast)
+    turned = maker(unrepeated(cast.operands[0]), arith.XOrIOp) if cast is not None else None
+    wide = maker(unrepeated(turned.operands[0]), arith.ExtUIOp) if turned is not None else None
     if wide is None or turned is None or str(tt.element_of(wide.operands[0])) != "i8":
         return None
     if str(tt.element_of(bits)) != "f32" or math.prod(tt.shape_of(bits)) < _LEAST:
         return None
     for more in (0, 128):
-        if _number(less) == _UNIT + more and _number(turned.operands[1]) == _UNIT_BITS | more:
+        if number_of(less) == _UNIT + more and number_of(turned.operands[1]) == _UNIT_BITS | more:
             return wide.operands[0], more > 0
     return None
 
 
 def _half(x: ir.Value) -> tuple[ir.Value, str] | None:
     """The bytes whose lower or upper halves a block is, and which."""
-    for name, by, which in ((arith.AndIOp.OPERATION_NAME, 15, LOW_HALF), (arith.ShRUIOp.OPERATION_NAME, 4, HIGH_HALF)):
-        op = _made_by(x, name)
-        if op is not None and _number(op.operands[1]) == by:
+    for kind, by, which in ((arith.AndIOp, 15, LOW_HALF), (arith.ShRUIOp, 4, HIGH_HALF)):
+        op = maker(unrepeated(x), kind)
+        if op is not None and number_of(op.operands[1]) == by:
             return op.operands[0], which
     return None
-
-
-def _made_by(x: ir.Value, name: str) -> ir.Operation | None:
-    """The op of this name that makes a value, before it is repeated along other dims."""
-    while not isinstance(x.owner, ir.Block) and x.owner.name == tt.Broadcast.OPERATION_NAME:
-        x = x.owner.operands[0]
-    return x.owner if not isinstance(x.owner, ir.Block) and x.owner.name == name else None
-
-
-def _number(x: ir.Value) -> float | None:
-    """The number that all elements of a block are, which may be repeated along other dims."""
-    op = _made_by(x, arith.ConstantOp.OPERATION_NAME)
-    return None if op is None else splat_of(op.results[0])

@@ -26,6 +26,7 @@ from cuesta.dialects import maker, tt, walk
 from cuesta.dialects.kernel_module import kernel_modules
 from cuesta.dialects.top_module import target_of
 from cuesta.dialects.tt.instructions import LOGISTIC, ROUND, per_float
+from cuesta.dialects.tt.repeated import number_of
 from cuesta.dialects.upstream_fields import splat_of
 from cuesta.passes.infra.registry import Pass, register_pass
 
@@ -130,7 +131,7 @@ def _take_logistic(op: ir.Operation) -> None:
         return
     with ir.InsertionPoint(op), op.location:
         factor = per_float(x, LOGISTIC)
-        quotient = factor if _number(dividend) == 1 else arith.mulf(dividend, factor)
+        quotient = factor if number_of(dividend) == 1 else arith.mulf(dividend, factor)
     op.results[0].replace_all_uses_with(quotient)
     op.erase()
 
@@ -141,15 +142,9 @@ def _exponent(x: ir.Value) -> ir.Value | None:
     for one, power in [] if total is None else [total.operands, [*total.operands][::-1]]:
         exp = maker(power, functions.ExpOp)
         negative = None if exp is None else maker(exp.operands[0], arith.SubFOp)
-        if negative is not None and _number(one) == 1 and _number(negative.operands[0]) == 0:
+        if negative is not None and number_of(one) == 1 and number_of(negative.operands[0]) == 0:
             return negative.operands[1]
     return None
-
-
-def _number(x: ir.Value) -> float | None:
-    """The number that all elements of a block are, which may be repeated along other dims."""
-    repeated = maker(x, tt.Broadcast)
-    return splat_of(x) if repeated is None else _number(repeated.operands[0])
 
 
 #: Op → what replaces it, if anything does.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -17,7 +18,7 @@ Tensor = torch.Tensor
 
 @pytest.fixture
 def used(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Lets the pass take the interpreter for a GPU of NVIDIA's; gets what the instructions of each kernel do."""
+    """Lets the pass take the interpreter for one of NVIDIA's GPUs; lists what the instructions that run do."""
     found: list[str] = []
     real = dict(blocks.OF_FLOAT)
 
@@ -69,8 +70,6 @@ def test_a_norm_with_silu(used: list[str]) -> None:
 @pytest.mark.parametrize("x", [0.0, -0.0, 1.0, -30.0, -87.0, 88.0, -100.0, 100.0, float("inf"), float("-inf")])
 def test_the_ends_of_the_logistic_function(x: float) -> None:
     """The interpreter's numbers; the GPU's differ from them by 2^-20 to 2^-18."""
-    import numpy as np
-
     with np.errstate(over="ignore"):
         (found,) = blocks.OF_FLOAT[LOGISTIC](np.array([x], np.float32))
     assert found == pytest.approx(float(torch.sigmoid(torch.tensor(x))), rel=2**-20, abs=1e-37)

@@ -39,8 +39,9 @@ _LAUNCH = 2.5e-6
 #: step: the fewer warps a program has, the more programs a multiprocessor has, and with a short K all that they do is
 #: wait. 25088 products of 16x6 by 6x16 took 31 µs on an H100 with 4 warps each, a fifth of the bandwidth.
 _WARP_GROUP, _LEAST_LOADED = 64, 16
-#: A program that moves fewer bytes is done before the GPU starts the next, in a nanosecond. So many then take turns, 16
-#: on each multiprocessor. 25088 products of 16x16 by 16x6 took 9 µs on an H200, and 16 to 32 with a program for each.
+#: A GPU starts about one program in a nanosecond. A program that moves fewer bytes than this takes no longer than its
+#: start. A fixed number of programs then takes the blocks in turns: 16 on each multiprocessor. 25088 products of 16x16
+#: by 16x6 took 9 µs on an H200, and 16 to 32 with a program for each.
 _BYTES_OF_A_START, _IN_TURNS = 4096, 16 * _MULTIPROCESSORS
 #: The least K of a part of a split sum, and the most parts.
 _LEAST_PART = 256
@@ -113,12 +114,16 @@ class Plan:
         return Plan(Tile.parse(tile), int(parts.removesuffix(" parts")) if parts else 1)
 
 
+def _blocks(tile: Tile, batch: int, m: int, n: int) -> int:
+    """The number of blocks of `tile` that cover the results of all products of a batch."""
+    return batch * math.ceil(m / tile.m) * math.ceil(n / tile.n)
+
+
 def taken_in_turns(plan: Plan, batch: int, m: int, n: int, k: int, width: int) -> Plan:
-    """A plan whose programs take blocks in turns, where there would be many with little to do; else the plan."""
+    """The plan with programs that take blocks in turns, where there would be many with little to do; else `plan`."""
     tile = plan.tile
     moved = (min(tile.m, m) * k + k * min(tile.n, n) + min(tile.m, m) * min(tile.n, n)) * width
-    blocks = batch * math.ceil(m / tile.m) * math.ceil(n / tile.n)
-    is_short = moved < _BYTES_OF_A_START and blocks >= 2 * _IN_TURNS and plan.parts == 1
+    is_short = moved < _BYTES_OF_A_START and _blocks(tile, batch, m, n) >= 2 * _IN_TURNS and plan.parts == 1
     return replace(plan, tile=replace(tile, programs=_IN_TURNS)) if is_short else plan
 
 
@@ -195,8 +200,7 @@ def plan_of_ragged_rows(m: int, n: int) -> Plan | None:
     small. Its elements are stored one by one, which takes as long as to multiply, so each multiprocessor has one
     program that loads for its next block meanwhile. [16384, 128] by 30522 columns took 495 µs on an H200, and 682 with
     a program for each block of 128x128; cuBLAS takes 378 for aligned rows."""
-    blocks = math.ceil(m / _RAGGED.m) * math.ceil(n / _RAGGED.n)
-    return Plan(_RAGGED) if blocks >= _ROUNDS * _MULTIPROCESSORS else None
+    return Plan(_RAGGED) if _blocks(_RAGGED, 1, m, n) >= _ROUNDS * _MULTIPROCESSORS else None
 
 
 def plan_of_few_rows(n: int, k: int) -> Plan:
@@ -231,7 +235,7 @@ def _power(n: int) -> int:
 def _parts(tile: Tile, sizes: tuple[int, int, int, int]) -> Sequence[int]:
     """The numbers of parts that may pay: powers of two that divide K evenly, while programs are few."""
     batch, m, n, k = sizes
-    programs = batch * math.ceil(m / tile.m) * math.ceil(n / tile.n)
+    programs = _blocks(tile, batch, m, n)
     found = [1]
     while (
         batch == 1
@@ -257,7 +261,7 @@ def seconds(
     factor, which each block along N makes anew."""
     tile = plan.tile
     batch, m, n, k = sizes
-    programs = batch * math.ceil(m / tile.m) * math.ceil(n / tile.n) * plan.parts
+    programs = _blocks(tile, batch, m, n) * plan.parts
     length = k / plan.parts
     shared = (tile.m + tile.n) * tile.k * width * tile.stages
     fit = max(1, min(SHARED // shared, _REGISTERS // (tile.m * tile.n + 60 * 32 * tile.warps)))
@@ -286,7 +290,7 @@ def seconds(
 
 def _scattered_seconds(tile: Tile, sizes: tuple[int, int, int, int]) -> float:
     batch, m, n, k = sizes
-    programs = batch * math.ceil(m / tile.m) * math.ceil(n / tile.n)
+    programs = _blocks(tile, batch, m, n)
     steps = math.ceil(k / tile.k)
     loads = (tile.m + tile.n) * tile.k
     step = _STEP + _ELEMENT * loads / (32 * tile.warps)
