@@ -254,6 +254,8 @@ _TT = (
     "sum-halves",
     # Before loads are moved: what is left of a conversion would be between them.
     "unpack-bytes",
+    # Weights of softmaxes between two products become powers of two.
+    "powers-of-two",
     # Roundings between two ops, and logistic functions, become instructions of NVIDIA's GPUs.
     "use-instructions",
     # These go by what kernels are made of. Members of a group wait each for itself, and are joined last.

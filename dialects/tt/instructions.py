@@ -41,8 +41,9 @@ OF_BYTES = {_text(which): which for which in _OF_BYTES}
 
 
 #: What becomes of each f32: it is rounded to what bf16 holds; 1 / (1 + exp(-x)), with 0 instead of denormals, and with
-#: a relative error of about 2^-20 where x is at least -10, which grows to 2^-18 where x is -87.
-ROUND, LOGISTIC = "round", "logistic"
+#: a relative error of about 2^-20 where x is at least -10, which grows to 2^-18 where x is -87; 2^x, with 0 instead of
+#: denormals, and a relative error of about 2^-22.
+ROUND, LOGISTIC, POWER = "round", "logistic", "power"
 #: How many numbers are taken at once, and the instructions, whose results come first ($0, …), then their operands.
 _OF_FLOATS = {
     ROUND: (2, "{ .reg .b32 t; cvt.rn.bf16x2.f32 t, $3, $2; shl.b32 $0, t, 16; and.b32 $1, t, 0xFFFF0000; }"),
@@ -51,6 +52,7 @@ _OF_FLOATS = {
         "{ .reg .f32 t; mul.rn.f32 t, $1, 0fBFB8AA3B; ex2.approx.ftz.f32 t, t; add.rn.f32 t, t, 0f3F800000; "
         "rcp.approx.ftz.f32 $0, t; }",
     ),
+    POWER: (1, "ex2.approx.ftz.f32 $0, $1;"),
 }
 #: The instructions' text → what becomes of each f32.
 OF_FLOATS = {text: which for which, (_, text) in _OF_FLOATS.items()}

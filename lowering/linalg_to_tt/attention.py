@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math as numbers
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from cuesta._mlir import arith, ir, math
@@ -26,6 +26,7 @@ from cuesta.dialects.product import COMPUTED, FACTOR, SAFE_SOFTMAX, roles_of
 from cuesta.dialects.tt.types import element_of, shape_of
 from cuesta.lowering.linalg_to_tt.computed_factor import ComputedFactor
 from cuesta.lowering.linalg_to_tt.frame import Value, stretched
+from cuesta.lowering.linalg_to_tt.narrow_math import are_narrow
 from cuesta.lowering.linalg_to_tt.product import Products, precision_of
 
 if TYPE_CHECKING:
@@ -33,12 +34,22 @@ if TYPE_CHECKING:
 
 
 def write_computed_factor(writer: KernelWriter, products: Sequence[Node], parallel: Sequence[int], warps: int) -> None:
-    """Writes a kernel of a product whose left factor is a softmax or is computed, of the products that it is computed
-    from, if they are in the kernel, and of the writer's other nodes."""
-    (chief,) = (node for node in products if FACTOR.is_on(node.op))
-    inner = [Products(writer, [node], *roles_of(node.op), warps) for node in products if node is not chief]
-    kind = ComputedFactor if FACTOR.of(chief.op) == COMPUTED else _Attention
-    kind(writer, [chief], *roles_of(chief.op), warps, inner).write(parallel)
+    """Writes a kernel of products whose left factors are a softmax or are computed, of the products that they are
+    computed from, if they are in the kernel, and of the writer's other nodes."""
+    factors = [value.type.element_type for node in products for value, _ in node.inputs[-1:]]
+    writer = replace(writer, narrow=are_narrow(factors))
+    chiefs = {roles_of(node.op)[1]: node for node in products if FACTOR.is_on(node.op)}
+    inner = [Products(writer, [node], *roles_of(node.op), warps) for node in products if node not in chiefs.values()]
+
+    def made(n: int) -> ComputedFactor:
+        chief, others = chiefs[n], {*chiefs} - {n}
+        kind = ComputedFactor if FACTOR.of(chief.op) == COMPUTED else _Attention
+        own = replace(writer, nodes=[node for node in writer.nodes if not others & {*node.classes}])
+        return kind(own, [chief], *roles_of(chief.op), warps, inner, others=others)
+
+    first, *others = map(made, chiefs)
+    first.beside = others
+    first.write([c for c in parallel if c not in first.others])
 
 
 @dataclass
@@ -53,10 +64,10 @@ class _Attention(ComputedFactor):
         rows, kind = whole.frame.shape([self.m]), element_of(sums)
         return [sums, tt.full(rows, kind, -numbers.inf), tt.full(rows, kind, 0)]
 
-    def step(self, left: KernelWriter, right: KernelWriter, carried: Sequence[Value]) -> list[Value]:
+    def step(self, left: KernelWriter, values: Value, carried: Sequence[Value]) -> list[Value]:
         sums, peak, total = carried
         (node,) = self.products
-        (value, classes), (factor, factor_classes) = node.inputs
+        (value, classes), _ = node.inputs
         scores = self.block(left, value, classes)
         if element_of(scores) != element_of(sums):
             scores = arith.extf(tt.block_type(shape_of(scores), element_of(sums)), scores)
@@ -64,7 +75,6 @@ class _Attention(ComputedFactor):
         base = _or_zero(highest)
         weights = math.exp(arith.subf(scores, stretched(base, shape_of(scores))))
         share = math.exp(arith.subf(peak, base))
-        values = self.operand(right, factor, factor_classes)
         sums = arith.mulf(sums, stretched(share, shape_of(sums)))
         sums = tt.dot(_narrowed(weights, element_of(values)), values, sums, precision_of(node.op))
         total = arith.addf(arith.mulf(total, share), _reduced(weights, arith.addf))

@@ -11,21 +11,23 @@ Where a mask compares positions, the blocks that all rows of the program need wh
 the comparisons.
 
 The gradients of attention are such products: that of queries has a loop along the keys, those of keys and values have
-one along the queries. Attention itself is one whose factor is a softmax (attention.py).
+one along the queries, which they share: two products of the same rows, whose factors have a product in common, are one
+kernel. Attention itself is a product whose factor is a softmax (attention.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+import itertools
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from cuesta._mlir import arith, ir, scf
 from cuesta.dialects import tt
 from cuesta.dialects.tt.types import element_of
-from cuesta.lowering.linalg_to_tt.frame import Value, stretched
+from cuesta.lowering.linalg_to_tt.frame import Value, blocks_along, stretched
 from cuesta.lowering.linalg_to_tt.product import Products, precision_of
-from cuesta.lowering.linalg_to_tt.seen_keys import bounds_of
+from cuesta.lowering.linalg_to_tt.seen_keys import Bound, bounds_of
 
 if TYPE_CHECKING:
     from cuesta.lowering.linalg_to_tt.kernel import KernelWriter, Node
@@ -43,60 +45,142 @@ class _Part:
 
 
 @dataclass
+class _Turn:
+    """What one turn of the loop has: the block of K at `starts`."""
+
+    #: A writer that has computed what is outside the loop.
+    whole: KernelWriter
+    #: The ops that make the products' factors.
+    making: set[ir.Operation]
+    starts: dict[int, Value]
+    #: The left factors of the inner products, by the class along which the product sums, and the right ones so far.
+    lefts: Mapping[int, Value]
+    rights: dict[int, Value] = field(default_factory=dict)
+
+
+@dataclass
 class ComputedFactor(Products):
     """The product whose left factor is computed, with the classes of its M, N and K."""
 
-    #: The products that the factor is computed from, if they are in the kernel.
+    #: The products that the factors are computed from, if they are in the kernel.
     inner: Sequence[Products]
+    #: Products of the same rows along the same K, which the same loop multiplies.
+    beside: Sequence[ComputedFactor] = ()
+    #: The classes of the columns of products beside this one. The writer has no nodes along them.
+    others: Collection[int] = ()
 
     #: What the factor is where nothing is seen.
     hidden = 0.0
 
-    def sums(self, whole: KernelWriter, starts: dict[int, Value], making: set[ir.Operation]) -> list[Value]:
-        lefts = [self._factor(product, 0, whole, starts, making) for product in self.inner]
-        carried = self.carried(whole)
-        for part in self._parts(starts):
-            carried = self._loop(part, whole, starts, making, lefts, carried)
-        return self.results(carried)
+    @property
+    def _all(self) -> tuple[ComputedFactor, ...]:
+        return self, *self.beside
 
-    def _loop(
-        self,
-        part: _Part,
-        whole: KernelWriter,
-        starts: dict[int, Value],
-        making: set[ir.Operation],
-        lefts: Sequence[Value],
-        carried: Sequence[Value],
-    ) -> list[Value]:
-        """Writes the loop along one part of K, or the step of its only block; returns what is carried last."""
-        (node,), frame = self.products, self.writer.frame
+    def making(self) -> set[ir.Operation]:
+        needed = [own.writer.needed(own.products) for own in self._all]
+        return set().union(*needed) - {node.op for own in self._all for node in own.products}
+
+    def sums(self, whole: KernelWriter, starts: dict[int, Value], making: set[ir.Operation]) -> list[Value]:
+        lefts = {product.k: self._factor(product, 0, whole, starts, making) for product in self.inner}
+        carried = [own.carried(own._whole(own._at(starts))) for own in self._all]
+        for part in self._parts(starts):
+            carried = self._loop(part, _Turn(whole, making, starts, lefts), carried)
+        return [total for own, last in zip(self._all, carried, strict=True) for total in own.results(last)]
+
+    def finish(self, whole: KernelWriter, starts: dict[int, Value], sums: Sequence[Value]) -> None:
+        for own, total in zip(self._all, sums, strict=True):
+            at = own._at(starts)
+            super(ComputedFactor, own).finish(whole if own is self else own._whole(at), at, [total])
+
+    def _at(self, starts: Mapping[int, Value]) -> dict[int, Value]:
+        """Where the product's block is, by the rows of a block of this product or one beside it. It has all columns."""
+        return {c: at for c, at in starts.items() if c not in self.others} | {self.n: self.writer.frame.scalar(0)}
+
+    def _whole(self, starts: dict[int, Value]) -> KernelWriter:
+        """A writer on the result's block."""
+        return self.on([self.m, self.n], starts, {})
+
+    def _loop(self, part: _Part, outside: _Turn, carried: Sequence[Sequence[Value]]) -> list[list[Value]]:
+        """Writes the loop along one part of K, or the step of its only block. Returns what is carried last for each
+        product."""
         within = replace(self, writer=replace(self.writer, known=part.known))
 
-        def turn(start: Value, carried: Sequence[Value]) -> list[Value]:
-            here = starts | {self.k: start}
-            left, right = within.on([self.m, self.k], here, {}), within.made(1, whole, here, making)
-            within._make(left, whole, making, here, lefts)
-            with node.op.location:
-                return self.step(left, right, carried)
+        def turn(start: Value) -> _Turn:
+            return replace(outside, starts=outside.starts | {self.k: start}, rights={})
 
         if part.is_one_block:
-            return turn(part.low, carried)
-        loop = scf.ForOp(part.low, part.high, frame.scalar(frame.blocks[self.k]), list(carried))
+            return within._turn(turn(part.low), carried)
+        width = self.writer.frame.scalar(self.writer.frame.blocks[self.k])
+        loop = scf.ForOp(part.low, part.high, width, [*itertools.chain(*carried)])
         with ir.InsertionPoint(loop.body):
-            scf.YieldOp(turn(loop.induction_variable, list(loop.inner_iter_args)))
-        return list(loop.results)
+            found = within._turn(turn(loop.induction_variable), _parted(loop.inner_iter_args, carried))
+            scf.YieldOp([*itertools.chain(*found)])
+        return _parted(loop.results, carried)
+
+    def _turn(self, turn: _Turn, carried: Sequence[Sequence[Value]]) -> list[list[Value]]:
+        """What is carried for each product after a turn. A factor is multiplied as soon as it is computed, so that few
+        blocks are in registers at once."""
+        left = self.on([self.m, self.k], turn.starts, {})
+        left.blocks = dict(turn.whole.blocks)
+        inner = {product.products[0].op: product for product in self.inner}
+        after: dict[int, list[Value]] = {}
+
+        def multiply(computed: Sequence[Value] | None = None) -> None:
+            for own, last in zip(self._all, carried, strict=True):
+                is_there = isinstance(own.factor.owner, ir.Block) if computed is None else own.factor in computed
+                if is_there:
+                    with own.products[0].op.location:
+                        after[own.n] = own.step(left, self._right(own, turn), last)
+
+        multiply()
+        for node in self.writer.nodes:
+            if node.op in inner:
+                left.blocks[node.op.results[0]] = self._inner(inner[node.op], left, turn)
+            elif node.op in turn.making and self.k in node.classes and left.frame.has(node.classes):
+                left.emit(node)
+            else:
+                continue
+            multiply(node.op.results)
+        return [after[own.n] for own in self._all]
+
+    @property
+    def factor(self) -> Value:
+        """The left operand, which is computed, or the scores of a softmax."""
+        (node,) = self.products
+        (value, _), _ = node.inputs
+        return value
 
     def carried(self, whole: KernelWriter) -> list[Value]:
         """What the loop begins with: the sums."""
         (node,) = self.products
         return [tt.full(whole.frame.shape([self.m, self.n]), node.op.results[0].type.element_type, 0)]
 
-    def step(self, left: KernelWriter, right: KernelWriter, carried: Sequence[Value]) -> list[Value]:
-        """What the loop carries after one block of K. `left` has computed the block's factor, `right` what its right
-        operand is made of."""
+    def _right(self, own: ComputedFactor, turn: _Turn) -> Value:
+        """The block of the right operand of `own`, this product or one beside it."""
+        shared = own._shared_with()
+        if shared is not None:
+            return tt.trans(self._inner_right(shared, turn), [1, 0])
+        (node,) = own.products
+        _, (value, classes) = node.inputs
+        return own.operand(own.made(1, turn.whole, own._at(turn.starts), turn.making), value, classes)
+
+    def _shared_with(self) -> Products | None:
+        """The inner product whose right factor is this product's right operand, transposed: it is loaded once. Rows
+        that are contiguous are loaded with masks that leave nothing but zeros beyond their ends."""
+        (node,), blocks = self.products, self.writer.frame.blocks
+        _, (value, classes) = node.inputs
+        for product in self.inner if isinstance(value.owner, ir.Block) else ():
+            _, (factor, factor_classes) = product.products[0].inputs
+            same = factor == value and factor_classes == [product.k if c == self.n else c for c in classes]
+            if same and blocks[product.k] == blocks[self.n] and product._along(factor, factor_classes) == product.k:
+                return product
+        return None
+
+    def step(self, left: KernelWriter, values: Value, carried: Sequence[Value]) -> list[Value]:
+        """What the loop carries after one block of K. `left` has computed the block's factor, which multiplies the
+        block `values`."""
         (node,), (sums,) = self.products, carried
-        (value, classes), (factor, factor_classes) = node.inputs
-        values = self.operand(right, factor, factor_classes)
+        (value, classes), _ = node.inputs
         return [tt.dot(self.block(left, value, classes), values, sums, precision_of(node.op))]
 
     def results(self, carried: list[Value]) -> list[Value]:
@@ -116,11 +200,9 @@ class ComputedFactor(Products):
     def _parts(self, starts: dict[int, Value]) -> list[_Part]:
         """The parts of K that some row of the program needs, each in a loop of its own: those that all rows need whole,
         and what is before and behind them."""
-        frame, (node,) = self.writer.frame, self.products
-        (factor, _), _ = node.inputs
-        first = starts[self.m]
+        frame, first = self.writer.frame, starts[self.m]
         ends = (first, arith.addi(first, frame.scalar(frame.blocks[self.m] - 1)), frame.scalar)
-        bounds = bounds_of(self.writer.nodes, factor, self.m, self.k, self.hidden)
+        bounds = self._bounds()
         lower, upper = ([bound for bound in bounds if bound.is_lower == is_lower] for is_lower in (True, False))
         low, high, one = frame.scalar(0), frame.scalar(frame.sizes[self.k]), frame.scalar(1)
         if not bounds:
@@ -146,6 +228,21 @@ class ComputedFactor(Products):
         behind = [_Part(inner_high, high, {})] if upper else []
         return [*before, _Part(inner_low, inner_high, known), *behind]
 
+    def _bounds(self) -> list[Bound]:
+        """The bounds on K outside which all factors are `hidden`."""
+        bounds, *others = (bounds_of(own.writer.nodes, own.factor, own.m, own.k, own.hidden) for own in self._all)
+        return [bound for bound in bounds if all(bound in other for other in others)]
+
+    def _starts(self, parallel: Sequence[int], left: Value) -> dict[int, Value]:
+        """As for any product, but where later rows see more the last come first: programs that begin last, when others
+        have ended, then have least to do."""
+        starts, frame = super()._starts(parallel, left), self.writer.frame
+        if any(not bound.is_lower and bound.slope > 0 for bound in self._bounds()):
+            blocks = blocks_along(frame.sizes[self.m], frame.blocks[self.m])
+            last = frame.scalar((blocks - 1) * frame.blocks[self.m])
+            starts[self.m] = arith.subi(last, starts[self.m])
+        return starts
+
     def is_outside(self, node: Node) -> bool:
         return not {self.k, *(product.k for product in self.inner)} & set(node.classes)
 
@@ -157,25 +254,25 @@ class ComputedFactor(Products):
         (node,) = product.products
         own = product.made(side, whole, starts | {product.k: self.writer.frame.scalar(0)}, making)
         value, classes = node.inputs[side]
-        return product.operand(own, value, classes)
+        shared = side == 1 and any(one._shared_with() is product for one in self._all)
+        return product.operand(own, value, classes, ends_in_zeros=shared)
 
-    def _make(
-        self,
-        left: KernelWriter,
-        whole: KernelWriter,
-        making: set[ir.Operation],
-        starts: dict[int, Value],
-        lefts: Sequence[Value],
-    ) -> None:
-        """Computes the nodes that make the factor's block at `starts`; `lefts` are the inner products' left factors."""
-        left.blocks = dict(whole.blocks)
-        products = {product.products[0].op: (product, q) for product, q in zip(self.inner, lefts, strict=True)}
-        for node in self.writer.nodes:
-            if node.op in products:
-                product, q = products[node.op]
-                with node.op.location:
-                    k = self._factor(product, 1, whole, starts, making)
-                    nothing = tt.full(left.frame.shape([self.m, self.k]), node.op.results[0].type.element_type, 0)
-                    left.blocks[node.op.results[0]] = tt.dot(q, k, nothing, precision_of(node.op))
-            elif node.op in making and self.k in node.classes and left.frame.has(node.classes):
-                left.emit(node)
+    def _inner(self, product: Products, left: KernelWriter, turn: _Turn) -> Value:
+        """The block of an inner product."""
+        (node,) = product.products
+        with node.op.location:
+            right = self._inner_right(product, turn)
+            nothing = tt.full(left.frame.shape([self.m, self.k]), node.op.results[0].type.element_type, 0)
+            return tt.dot(turn.lefts[product.k], right, nothing, precision_of(node.op))
+
+    def _inner_right(self, product: Products, turn: _Turn) -> Value:
+        """The right factor of an inner product, computed once a turn."""
+        if product.k not in turn.rights:
+            turn.rights[product.k] = self._factor(product, 1, turn.whole, turn.starts, turn.making)
+        return turn.rights[product.k]
+
+
+def _parted(values: Sequence[Value], like: Sequence[Sequence[Value]]) -> list[list[Value]]:
+    """Values in parts of as many as those of `like` have."""
+    left = iter(values)
+    return [[*itertools.islice(left, len(part))] for part in like]

@@ -46,6 +46,12 @@ _ROUNDED: dict[str, Callable[..., Value]] = {
     arith.DivFOp.OPERATION_NAME: tt.precise_divf,
     math.SqrtOp.OPERATION_NAME: tt.precise_sqrt,
 }
+#: Ops that are computed in a cheaper way where all is rounded to narrow floats.
+_NARROW: dict[str, Callable[..., Value]] = {
+    math.ErfOp.OPERATION_NAME: narrow_math.erf,
+    math.TanhOp.OPERATION_NAME: narrow_math.tanh,
+    arith.DivFOp.OPERATION_NAME: narrow_math.quotient,
+}
 
 
 @dataclass
@@ -93,8 +99,8 @@ class Elementwise:
         is_signed = op.name == arith.SIToFPOp.OPERATION_NAME
         if op.name in _FROM_INTEGERS and narrow_math.takes_bytes(operands[0], kind, is_signed):
             return narrow_math.float_of_byte(operands[0], element_of(kind), is_signed)
-        if op.name == math.ErfOp.OPERATION_NAME and self.narrow:
-            return narrow_math.erf(operands[0])
+        if op.name in _NARROW and str(element_of(operands[0])) == "f32" and self.narrow:
+            return _NARROW[op.name](*operands)
         if op.name in _ROUNDED and str(element_of(operands[0])) == "f32" and not self.narrow:
             return _ROUNDED[op.name](*operands)
         if op.name in _LIBRARY:

@@ -75,6 +75,8 @@ class KernelWriter:
     loaded: dict[tuple[Value, tuple[int, ...]], Value] = field(default_factory=dict)
     #: Comparisons in bodies whose result is known → that result.
     known: Mapping[ir.Operation, bool] = field(default_factory=dict)
+    #: Whether the kernel multiplies narrow floats: what it computes of their products is no more exact.
+    narrow: bool = False
 
     def copy(self) -> KernelWriter:
         """A copy whose state is independent of this writer's from here on."""
@@ -157,7 +159,7 @@ class KernelWriter:
     def evaluate(self, node: Node) -> Elementwise:
         """What evaluates the node's body."""
         scalars = [argument.type for argument in node.op.regions[0].blocks[0].arguments]
-        narrow = are_narrow([tensor.type.element_type for tensor in self.strides]) or are_narrow(scalars)
+        narrow = self.narrow or are_narrow([tensor.type.element_type for tensor in self.strides]) or are_narrow(scalars)
         return Elementwise(self.frame, self.library, self.gather, narrow, self.known)
 
     def contributions(self, node: Node, taken: reduction.Reduction) -> list[Value]:
@@ -293,9 +295,7 @@ class KernelWriter:
         walked = [c for c in loops if c in node.classes]
         count = math.prod(self.frame.sizes[c] for c in walked)
         if not set(walked) <= set(node.reduced):
-            raise Unsupported(
-                f"a reduction keeps a dim of {count} elements that the kernel loops over, at {node.op.location}"
-            )
+            raise Unsupported(f"a reduction keeps a looped dim of {count} elements, at {node.op.location}")
 
     def _loop(self, classes: Sequence[int], reductions: list[Node], stores: list[Output]) -> None:
         """Writes one loop over all blocks along `classes`, which accumulates `reductions`, then writes `stores`. A

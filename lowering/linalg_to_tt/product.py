@@ -84,18 +84,29 @@ class Products:
 
     def _write_block(self, parallel: Sequence[int], number: Value) -> None:
         """Writes what computes and stores one block of the result, by its number."""
-        frame = self.writer.frame
         starts = self._starts(parallel, number)
         whole = self.on([self.m, self.n], starts, {})
-        behind = {node.op for node in self.products}
-        before = whole.needed(self.products)
+        making = self.making()
         for node in whole.nodes:
-            if node.op in before and node.op not in behind and self.is_outside(node):
+            if node.op in making and self.is_outside(node):
                 whole.emit(node)
-        held = frame.blocks[self.m] * frame.blocks[self.n] * len(self.products) // (32 * self.warps)
-        if held <= _FEW:
+        if self._held <= _FEW:
             self._load_what_follows(whole)
-        sums = self.sums(whole, starts, before - behind)
+        self.finish(whole, starts, self.sums(whole, starts, making))
+
+    def making(self) -> set[ir.Operation]:
+        """The ops that make the products' factors."""
+        return self.writer.needed(self.products) - {node.op for node in self.products}
+
+    @property
+    def _held(self) -> int:
+        """How many elements of the sums a thread has."""
+        blocks = self.writer.frame.blocks
+        return blocks[self.m] * blocks[self.n] * len(self.products) // (32 * self.warps)
+
+    def finish(self, whole: KernelWriter, starts: dict[int, Value], sums: Sequence[Value]) -> None:
+        """Writes the epilogue of a block's sums, all at once or by some of their columns."""
+        frame, held = self.writer.frame, self._held
         # Where programs take turns, Triton loads for the next block while one is stored. Stores of whole rows then take
         # least time: runs that begin unaligned take longest.
         if held <= _AT_ONCE or self._programs is not None:
@@ -218,8 +229,9 @@ class Products:
                 own.emit(node)
         return own
 
-    def operand(self, own: KernelWriter, value: Value, classes: list[int]) -> Value:
-        """The block of an operand, 0 beyond the end of K, where the other factor may be anything."""
+    def operand(self, own: KernelWriter, value: Value, classes: list[int], *, ends_in_zeros: bool = False) -> Value:
+        """The block of an operand, 0 beyond the end of K, where the other factor may be anything. A block from memory
+        may be 0 wherever the operand ends."""
         shape = own.frame.shape(own.frame.axes)
         outside = own.frame.mask([self.k])
         if isinstance(value.owner, ir.Block):
@@ -227,7 +239,7 @@ class Products:
             if mask is None:
                 return stretched(tt.load(pointer), shape)
             pointer, mask = common_shape([pointer, mask])
-            return stretched(tt.load(pointer, mask, None if outside is None else 0), shape)
+            return stretched(tt.load(pointer, mask, 0 if ends_in_zeros or outside is not None else None), shape)
         block = stretched(own.value(value), shape)
         if outside is None:
             return block

@@ -40,7 +40,8 @@ from cuesta.passes.form_kernels.fusion.limits import FusionLimits
 from cuesta.passes.form_kernels.fusion.nodes import collect
 from cuesta.passes.form_kernels.fusion.space import join, parallel_classes
 from cuesta.passes.form_kernels.kernels.attention import launch_attention
-from cuesta.passes.form_kernels.kernels.kernel import Operand, build_kernel, collapse, kernel_key
+from cuesta.passes.form_kernels.kernels.equality import join_factors, kernel_key
+from cuesta.passes.form_kernels.kernels.kernel import Operand, build_kernel, collapse
 from cuesta.passes.form_kernels.kernels.kernel_names import KernelNames
 from cuesta.passes.form_kernels.kernels.shared_kernels import Written, write_kernels
 from cuesta.passes.form_kernels.placement import plan as placement
@@ -104,6 +105,7 @@ class HostWriter:
         layouts = self.where.layouts | copied if copied else self.where.layouts
         kernel = build_kernel(group, layouts, outputs, self.where.preferred, self.where.placed)
         collapse(kernel)
+        join_factors(kernel)
         refused = merge_updates(kernel, self.where.updated, self.machine)
         if refused:
             for value in refused:
@@ -118,7 +120,7 @@ class HostWriter:
             name = self.kernels.add(key, ops)
             self.kernels.written[key] = Written(kernel, name, [])
         destinations = [self._place_output(o) for o in kernel.outputs]
-        buffers = [self.where.view(_layout(o), o.spelling) for o in (*kernel.inputs, *kernel.gathered)]
+        buffers = [self.where.view(_layout(o), o.spelling) for o in (*kernel.given, *kernel.gathered)]
         with group.members[-1].op.location:
             launch = host.Launch.build(
                 [*buffers, *destinations],

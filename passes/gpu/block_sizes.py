@@ -184,7 +184,8 @@ def _are_apart(whole: Collection[int], spaces: Sequence[Sequence[int]]) -> bool:
 
 def product_blocks(products: Sequence[ir.Operation], classes: int) -> Blocks:
     """The block of a kernel of matrix products. Products that share their loops have one tile, which is halved until
-    all sums fit registers. The products that a left factor is computed from each sum along a class of their own."""
+    all sums fit registers. The products that left factors are computed from each sum along a class of their own, and
+    those of computed factors each have columns of their own."""
     through = [op for op in products if FACTOR.is_on(op)]
     chief = (through or products)[0]
     tile = tile_of(chief)
@@ -196,7 +197,11 @@ def product_blocks(products: Sequence[ir.Operation], classes: int) -> Blocks:
             own = tile_of(op)
             assert own is not None
             blocks[roles_of(op)[2]] = own.k
-        blocks[m], blocks[n] = tile.m, tile.n
+        blocks[m] = tile.m
+        for op in through:
+            own = tile_of(op)
+            assert own is not None
+            blocks[roles_of(op)[1]] = own.n
         return Blocks(tuple(blocks), (k,), tile.warps, tile.stages)
     blocks[m], blocks[n], blocks[k] = tile.m, tile.n, tile.k
     while len(products) * blocks[m] * blocks[n] > SUMS * tile.warps:

@@ -4,15 +4,15 @@
 // needs, of the narrow factors. The ops of each have its number.
 // CHECK-LABEL: func.func @gradients
 // CHECK-SAME: (%[[Q:.*]]: tensor<8x256x64xbf16>, %[[K:.*]]: tensor<8x256x64xbf16>, %[[V:.*]]: tensor<8x256x64xbf16>, %[[G:.*]]: tensor<8x256x64xbf16>, %[[L:.*]]: tensor<8x256x1xf32>)
-// CHECK: %[[S:.*]] = "cuesta.mm"({{.*}}) {cuesta.part = 0 : i64, product = "64x32x64/4/3"} : (tensor<8x256x64xbf16>, tensor<8x64x256xbf16>) -> tensor<8x256x256xf32>
-// CHECK: %[[P:.*]] = "cuesta.mm"({{.*}}) {cuesta.part = 0 : i64, product = "64x32x64/4/3"}
+// CHECK: %[[S:.*]] = "cuesta.mm"({{.*}}) {cuesta.part = 0 : i64, product = "64x64x64/4/3"} : (tensor<8x256x64xbf16>, tensor<8x64x256xbf16>) -> tensor<8x256x256xf32>
+// CHECK: %[[P:.*]] = "cuesta.mm"({{.*}}) {cuesta.part = 0 : i64, product = "64x64x64/4/3"}
 // CHECK: %[[LT:.*]] = "cuesta.permute"(%[[L]]) {dims = [0, 2, 1]} : (tensor<8x256x1xf32>) -> tensor<8x1x256xf32>
 // CHECK: %[[D:.*]] = "cuesta.sub"(%[[S]], %[[LT]]) {cuesta.part = 0 : i64}
 // CHECK: %[[E:.*]] = "cuesta.exp"(%[[D]]) {cuesta.part = 0 : i64}
 // CHECK: %[[F:.*]] = "cuesta.mul"(%[[E]], %[[P]]) {cuesta.part = 0 : i64}
 // CHECK: %[[N:.*]] = "cuesta.convert"(%[[F]]) {cuesta.part = 0 : i64}
-// CHECK: "cuesta.mm"(%[[N]], %[[Q]]) {computed, product = "64x64x32/4/3"} : (tensor<8x256x256xbf16>, tensor<8x256x64xbf16>) -> tensor<8x256x64xf32>
-// CHECK: "cuesta.mm"({{.*}}) {cuesta.part = 1 : i64, product = "64x32x64/4/3"}
+// CHECK: "cuesta.mm"(%[[N]], %[[Q]]) {computed, product = "64x64x64/4/3"} : (tensor<8x256x256xbf16>, tensor<8x256x64xbf16>) -> tensor<8x256x64xf32>
+// CHECK: "cuesta.mm"({{.*}}) {cuesta.part = 1 : i64, product = "64x64x64/4/3"}
 // CHECK: %[[W:.*]] = "cuesta.convert"(%{{.*}}) {cuesta.part = 1 : i64} : {{.*}} -> tensor<8x256x256xbf16>
 // CHECK: "cuesta.mm"(%[[W]], %[[G]]) {computed,
 // CHECK-NOT: aten.call

@@ -15,6 +15,7 @@ from cuesta.dialects.tt.instructions import (
     LOW_HALF,
     OF_BYTES,
     OF_FLOATS,
+    POWER,
     ROUND,
     SIGNED_BYTE,
     ElementwiseInlineAsm,
@@ -42,6 +43,7 @@ OF_BYTE: dict[str, Callable[[Array], Array]] = {
 #: What instructions make of f32.
 OF_FLOAT: dict[str, Callable[[Array], Array]] = {
     ROUND: to_bf16,
+    POWER: np.exp2,
     LOGISTIC: lambda x: np.float32(1) / (np.float32(1) + np.exp(-x)),
 }
 

@@ -6,21 +6,24 @@ recomputes the part that it needs, so the left operand is recomputed for each bl
 
 A product whose left factor is computed in its kernel may have the products there that it is computed from, with
 pointwise work between them: attention and its gradients. A program has whole rows of the result, so no element of the
-factor is computed twice.
+factor is computed twice. Two such products of the same rows, which sum along the same loop, are one kernel if they
+compute their factors from a common product: the gradients of attention's keys and values.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
-from cuesta.dialects.product import Tile, is_in_panels
+from cuesta.dialects.product import COMPUTED, Tile, is_in_panels
 from cuesta.passes.form_kernels.fusion.nodes import Node
 from cuesta.passes.form_kernels.fusion.space import Loop, Space
 
-#: Most products of one kernel: each keeps a block of sums in registers. The two that a factor is computed from keep
-#: theirs only until the factor is multiplied.
-_MOST, _MOST_THROUGH = 2, 3
+#: Most products of one kernel whose results are its own: each keeps a block of sums in registers.
+_MOST = 2
+#: Most products that factors are computed from: they keep theirs only until the factor is multiplied.
+_MOST_MAKERS = 2
 #: An operand is made in the product's kernel if each of its elements is computed at most this many times. Computing an
 #: element takes about as long as moving a byte; fusing saves writing and reading two bytes per element.
 _REPEATS = 4
@@ -34,8 +37,9 @@ def _roots(space: Space, node: Node) -> set[Loop]:
 
 def product_classes(space: Space, nodes: Sequence[Node]) -> set[Loop]:
     """The classes along which the programs of a kernel with a product are independent."""
-    product = _chief([n for n in nodes if n.product is not None])
-    return {c for c, free in zip(space.classes[product.index], product.parallel, strict=True) if free}
+    chiefs, _ = _parted([n for n in nodes if n.product is not None])
+    own = chiefs if chiefs[0].factor is not None else chiefs[:1]
+    return {c for n in own for c, free in zip(space.classes[n.index], n.parallel, strict=True) if free}
 
 
 def product_refusal(
@@ -44,54 +48,72 @@ def product_refusal(
     """Why `nodes`, which include a product, cannot be one kernel; None if they can. `internal` holds the indices of the
     nodes that no other kernel reads. `epilogues` allows nodes that read the product."""
     products = [n for n in nodes if n.product is not None]
-    first = _chief(products)
-    classes = _roots(space, first)
-    m, n, k = _roles(space, first)
-    most = _MOST if first.factor is None else _MOST_THROUGH
-    if len(products) > most:
-        return f"one kernel would have more than {most} matrix products"
+    chiefs, makers = _parted(products)
+    if (refused := _refused_products(space, chiefs, makers, internal)) is not None:
+        return refused
     multiplied = {result for product in products for result in product.results}
-    for other in products:
-        if other is first:
-            continue
-        if first.factor is not None:
-            if not _makes_factor(space, other, first) or other.index not in internal:
-                return "a matrix product whose left factor is computed has no other products in its kernel"
-        elif _roots(space, other) != classes or _roles(space, other) != (m, n, k) or other.tile != first.tile:
-            return "two matrix products have different loops or tiles"
-    makers = [n for n in products if n is not first] if first.factor is not None else []
     for node in nodes:
         if node.product is not None:
             continue
         maker = next((product for product in makers if _roles(space, product)[2] in _roots(space, node)), None)
         if maker is not None:
-            if (refused := _refused_factor(space, node, maker, internal)) is not None:
-                return refused
-            continue
-        if not epilogues and any(read.value in multiplied for read in node.reads):
-            return "epilogue_fusion is off"
-        own = _roots(space, node)
-        if not all(node.parallel):
-            return "a program computes one block of the matrix product, which is too little for a reduction"
-        if not own <= classes or {m, n, k} <= own:
-            return "the op's loops are neither an operand's nor the result's of the matrix product"
-        written = [classes - {k}] if first.factor is None else [classes - {k}, classes - {k, n}]
-        if own not in written and node.index not in internal:
-            return "every program of the matrix product would write the op's result"
-        if {k, n} <= own and node.gathers:
-            return "every program of the matrix product would look up its right factor element by element"
-        if k in own and is_in_panels(first.tile):
-            return "every tile of the matrix product would recompute its operand"
-        if first.factor is None and {m, k} <= own and _is_repeated(space, node, first):
-            return "every product of the batch would recompute its operand"
-        if k in own and _is_dear(node, own, first, {m: (0, n), n: (1, m)}, space):
-            return "every block of the matrix product would recompute its operand"
+            refused = _refused_factor(space, node, maker, internal)
+        elif not epilogues and any(read.value in multiplied for read in node.reads):
+            refused = "epilogue_fusion is off"
+        else:
+            refused = _refused_beside(space, node, _nearest(space, node, chiefs), internal)
+        if refused is not None:
+            return refused
     return None
 
 
-def _chief(products: Sequence[Node]) -> Node:
-    """The product whose result the kernel's programs share out: the one whose left factor is computed, or else any."""
-    return next((product for product in products if product.factor is not None), products[0])
+def _parted(products: Sequence[Node]) -> tuple[list[Node], list[Node]]:
+    """The products whose results the kernel's programs share out, and those that left factors are computed from. The
+    former are all products if no left factor is computed."""
+    chiefs = [product for product in products if product.factor is not None]
+    return (chiefs, [p for p in products if p.factor is None]) if chiefs else ([*products], [])
+
+
+def _nearest(space: Space, node: Node, chiefs: Sequence[Node]) -> Node:
+    """Of several products the one with whose columns a node has to do, or else any."""
+    return next((chief for chief in chiefs if _roles(space, chief)[1] in _roots(space, node)), chiefs[0])
+
+
+def _refused_products(
+    space: Space, chiefs: Sequence[Node], makers: Sequence[Node], internal: Collection[int]
+) -> str | None:
+    """Why these products, as `_parted` gives them, cannot be in one kernel; None if they can."""
+    first, *others = chiefs
+    if len(chiefs) > _MOST or len({_computed(space, maker) for maker in makers}) > _MOST_MAKERS:
+        return f"one kernel would have more than {_MOST} matrix products, or factors computed from more"
+    if any(not _makes_factor(space, maker, first) or maker.index not in internal for maker in makers):
+        return "a matrix product whose left factor is computed has no other products in its kernel"
+    for other in others:
+        if first.factor is None:
+            agree = _roots(space, other) == _roots(space, first) and _roles(space, other) == _roles(space, first)
+            if not agree or other.tile != first.tile:
+                return "two matrix products have different loops or tiles"
+        elif not _sum_alike(space, first, other):
+            return "two matrix products whose left factors are computed have different rows"
+    if others and makers and len({_computed(space, maker) for maker in makers}) == len(makers):
+        return "two matrix products whose left factors are computed have no product in common"
+    return None
+
+
+def _sum_alike(space: Space, first: Node, other: Node) -> bool:
+    """Whether two products whose left factors are computed have the same rows, and sum along the same loop."""
+    (m, n, k), (own_m, own_n, own_k) = _roles(space, first), _roles(space, other)
+    assert first.tile is not None and other.tile is not None
+    tiles = [replace(Tile.parse(tile), n=0) for tile in (first.tile, other.tile)]
+    loops = [_roots(space, first) - {n}, _roots(space, other) - {own_n}]
+    alike = (m, k) == (own_m, own_k) and loops[0] == loops[1] and tiles[0] == tiles[1]
+    return alike and n != own_n and first.factor == other.factor == COMPUTED
+
+
+def _computed(space: Space, maker: Node) -> tuple[object, ...]:
+    """Equal for products of the same factors."""
+    loops = space.classes[maker.index]
+    return maker.body_key, *((read.value, *(loops[d] for d in read.dims)) for read in maker.reads)
 
 
 def _makes_factor(space: Space, product: Node, chief: Node) -> bool:
@@ -99,7 +121,7 @@ def _makes_factor(space: Space, product: Node, chief: Node) -> bool:
     (m, n, k), (own_m, own_n, own_k) = _roles(space, chief), _roles(space, product)
     classes = _roots(space, chief)
     loops_agree = (own_m, own_n) == (m, k) and _roots(space, product) - {own_k} == classes - {n}
-    return loops_agree and own_k not in classes and product.factor is None
+    return loops_agree and own_k not in classes
 
 
 def _refused_factor(space: Space, node: Node, product: Node, internal: Collection[int]) -> str | None:
@@ -112,6 +134,27 @@ def _refused_factor(space: Space, node: Node, product: Node, internal: Collectio
         return "every product of the batch would recompute its operand"
     if n in own and _is_dear(node, own, product, {n: (1, m)}, space):
         return "every block of rows would recompute the inner product's right factor"
+    return None
+
+
+def _refused_beside(space: Space, node: Node, product: Node, internal: Collection[int]) -> str | None:
+    """Why a node that makes a factor of a product, or follows it, cannot be in its kernel; None if it can."""
+    own, classes, (m, n, k) = _roots(space, node), _roots(space, product), _roles(space, product)
+    if not all(node.parallel):
+        return "a program computes one block of the matrix product, which is too little for a reduction"
+    if not own <= classes or {m, n, k} <= own:
+        return "the op's loops are neither an operand's nor the result's of the matrix product"
+    written = [classes - {k}] if product.factor is None else [classes - {k}, classes - {k, n}]
+    if own not in written and node.index not in internal:
+        return "every program of the matrix product would write the op's result"
+    if {k, n} <= own and node.gathers:
+        return "every program of the matrix product would look up its right factor element by element"
+    if k in own and is_in_panels(product.tile):
+        return "every tile of the matrix product would recompute its operand"
+    if product.factor is None and {m, k} <= own and _is_repeated(space, node, product):
+        return "every product of the batch would recompute its operand"
+    if k in own and _is_dear(node, own, product, {m: (0, n), n: (1, m)}, space):
+        return "every block of the matrix product would recompute its operand"
     return None
 
 

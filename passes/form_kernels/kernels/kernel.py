@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from cuesta._mlir import ir
-from cuesta.dialects.product import PRECISION, is_in_panels
+from cuesta.dialects.product import is_in_panels
 from cuesta.dialects.types import spelling_of
 from cuesta.passes.analysis.gathered_loops import gathered_loops, walked
 from cuesta.passes.analysis.layout import Layout, dense_strides, memory_order
@@ -95,6 +95,22 @@ class Kernel:
         for kn in self.nodes:
             numbers += kn.node.computed_with
         return list(dict.fromkeys(n for n in numbers if isinstance(n, Size)))
+
+    @property
+    def shared(self) -> dict[int, Operand]:
+        """Inputs, by id, that are the memory of an earlier one, walked along other classes, in a kernel that computes a
+        product's left factor: they are one argument, so that the kernel can tell. A gradient of attention reads its
+        keys as rows and as columns."""
+        if not any(kn.node.factor is not None for kn in self.nodes):
+            return {}
+        first: dict[object, Operand] = {}
+        places = ((o, (o.base, o.layout and o.layout.offset, *o.sizes, *o.strides, o.spelling)) for o in self.inputs)
+        return {id(o): one for o, place in places if (one := first.setdefault(place, o)) is not o}
+
+    @property
+    def given(self) -> list[Operand]:
+        """The inputs that are arguments."""
+        return [o for o in self.inputs if id(o) not in self.shared]
 
     @property
     def tensors(self) -> list[Operand]:
@@ -353,47 +369,3 @@ def _merge_classes(kernel: Kernel, outer: Class, inner: Class) -> None:
             operand.strides[at] = operand.strides[at + 1]
             for column in (operand.classes, operand.sizes, operand.strides):
                 del column[at + 1]
-
-
-def kernel_key(kernel: Kernel) -> tuple[object, ...]:
-    """Equal for kernels that are the same function of their arguments."""
-    number = {c: i for i, c in enumerate(kernel.order)}
-    arguments = [*kernel.inputs, *kernel.gathered, *kernel.outputs, *kernel.inner]
-    slots = {id(o): i for i, o in enumerate(arguments)}
-    gathered = {o.value: i for i, o in enumerate(kernel.gathered)}
-    parameter = {size: f"p{i}" for i, size in enumerate(kernel.parameters)}
-    tensors = tuple(
-        (
-            o.spelling,
-            tuple(number.get(c, c) for c in o.classes),
-            tuple(parameter[n] if isinstance(n, Size) else n for n in (*o.sizes, *o.strides)),
-            tuple(o.positions or ()),
-        )
-        for o in arguments
-    )
-    nodes = tuple(
-        (
-            kn.tail,
-            tuple(number[c] for c in kn.loops),
-            tuple(kn.node.parallel[kernel.loop_of[kn.node.index][c]] for c in kn.loops),
-            tuple(slots[id(r)] for r in kn.reads),
-            tuple(slots[id(r)] for r in kn.results),
-            kn.node.initial_numbers,
-            kn.node.body_key,
-            tuple(gathered[v] for v in kn.node.gathers),
-            tuple(parameter[n] for n in kn.node.computed_with),
-            tuple(kernel.loop_of[kn.node.index][c] for c in kn.loops) if kn.node.uses_index else (),
-            _product_key(kn, {kernel.loop_of[kn.node.index][c]: number[c] for c in kn.loops}),
-        )
-        for kn in kernel.nodes
-    )
-    counts = (len(kernel.inputs), len(kernel.gathered), len(kernel.outputs))
-    return (counts, tuple(number[c] for c in kernel.parallel), tensors, nodes)
-
-
-def _product_key(kn: KernelNode, number: dict[int, int]) -> tuple[object, ...] | None:
-    """The properties of a matrix product that its body does not show; `number` numbers its loops."""
-    if kn.node.product is None:
-        return None
-    roles = tuple(number[loop] for loop in kn.node.product)
-    return roles, kn.node.tile, PRECISION.find(kn.node.op), kn.node.factor

@@ -41,13 +41,14 @@ Value: TypeAlias = ir.Value
 def emit_kernel(kernel: Kernel, name: str) -> None:
     """Builds the function at the current insertion point."""
     number = {c: i for i, c in enumerate(kernel.order)}
-    arguments = [*kernel.inputs, *kernel.gathered, *kernel.outputs]
+    arguments = [*kernel.given, *kernel.gathered, *kernel.outputs]
     argument_types = [_tensor_type(o) for o in arguments]
     results = [_tensor_type(o) for o in kernel.outputs]
     parameters = {size: symbol(f"p{i}") for i, size in enumerate(kernel.parameters)}
     function = func.FuncOp(name, (argument_types + [ir.IndexType.get()] * len(parameters), results))
     entry = function.add_entry_block()
     values = {id(o): a for o, a in zip(arguments, entry.arguments, strict=False)}
+    values |= {shared: values[id(first)] for shared, first in kernel.shared.items()}
     given = dict(zip(parameters, list(entry.arguments)[len(arguments) :], strict=True))
     gathered = {o.value: (o, values[id(o)]) for o in kernel.gathered}
     with ir.InsertionPoint(entry):

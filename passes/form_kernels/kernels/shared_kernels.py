@@ -19,7 +19,8 @@ from cuesta._mlir import ir
 from cuesta.dialects.host import Launch
 from cuesta.dialects.product import Panels, is_in_panels
 from cuesta.passes.analysis.layout import dense_strides
-from cuesta.passes.form_kernels.kernels.kernel import Class, Kernel, KernelNode, Operand, kernel_key
+from cuesta.passes.form_kernels.kernels.equality import kernel_key
+from cuesta.passes.form_kernels.kernels.kernel import Class, Kernel, KernelNode, Operand
 from cuesta.passes.form_kernels.kernels.outline import emit_kernel
 from cuesta.sizes import Number, Size, at, symbol
 

@@ -1,11 +1,11 @@
 """Makes kernels of products whose left factor is pointwise work on other products, such as attention's gradients; a
 part of call-libraries.
 
-    %s = cuesta.mm(%q, %k^T)                      %s = cuesta.mm(%q, %k^T) {product = "64x32x64/4/3"}
+    %s = cuesta.mm(%q, %k^T)                      %s = cuesta.mm(%q, %k^T) {product = "64x64x64/4/3"}
     %p = cuesta.exp(%s - %l)                      %p = cuesta.exp(%s - %l)
-    %g = cuesta.mm(%do, %v^T)                →    %g = cuesta.mm(%do, %v^T) {product = "64x32x64/4/3"}
+    %g = cuesta.mm(%do, %v^T)                →    %g = cuesta.mm(%do, %v^T) {product = "64x64x64/4/3"}
     %d = cuesta.mul(%p, %g)                       %d = cuesta.mul(%p, %g)
-    %r = cuesta.mm(%d, %k)                        %r = cuesta.mm(%d, %k) {product = "64x64x32/4/3", computed}
+    %r = cuesta.mm(%d, %k)                        %r = cuesta.mm(%d, %k) {product = "64x64x64/4/3", computed}
 
 On a GPU form-kernels fuses all of it: a program has a block of rows and walks along K, and no tensor of scores is in
 memory. Each such product gets ops of its own for its factor, because recomputing them is cheaper than memory: the ops
@@ -45,9 +45,11 @@ _B = GraphBuilder()
 _PART, _READER = Int("cuesta.part"), Int("cuesta.reader")
 #: The largest side of a factor of attention, a head: a program's sums and a block of factors fit a multiprocessor.
 LARGEST = 128
-#: Rows of a block, how much of K it takes at a time, warps, and stages of the loop along K, as measured on an H100 with
-#: sides of up to 64 and of 128.
-_NARROW, _WIDE = (64, 32, 4, 3), (128, 64, 8, 3)
+#: Whether the factor is transposed → rows of a block, how much of K it takes at a time, warps, and stages of the loop
+#: along K, as measured on an H200 with sides of up to `_NARROW` and of more. Transposed factors come in pairs, those of
+#: the gradients of keys and values, whose sums share the registers.
+_NARROW = 64
+_TILES = {False: ((64, 64, 4, 3), (128, 32, 8, 3)), True: ((64, 64, 4, 3), (128, 64, 8, 3))}
 #: The most products that a factor is computed from, and the most values that are looked at on the way to them.
 _MOST, _LONGEST = 2, 200
 _ON_THE_WAY = {*POINTWISE, Expand.OPERATION_NAME}
@@ -89,7 +91,7 @@ def _rewrite(op: ir.Operation, kinds: Collection[str], part: int) -> bool:
     if len(types) > 1 or not types <= {*kinds} or min(known) < LEAST or max(known[2:]) > LARGEST:
         return False
     with ir.InsertionPoint(op), named("factor", op):
-        tile = _tile(known[0], known[2], max(known[2:]))
+        tile = _tile(known[0], known[2], max(known[2:]), turned)
         chain.make(dict(zip(chain.products, factors, strict=True)), tile)
         product = multiplied(chain.computed(value), right, [*batch, m, k], [*batch, k, n], tile)
         MatMul.computed.mark(product.owner)
@@ -245,8 +247,8 @@ def _keeps_matrices(left: ir.Value, value: ir.Value, turned: bool) -> bool:
     return shape_of(left)[-2:] == ((k, m) if turned else (m, k))
 
 
-def _tile(rows: int, columns: int, side: int) -> Tile:
+def _tile(rows: int, columns: int, side: int, turned: bool) -> Tile:
     """The tile of a product whose columns, and the factors of its own factor, are up to `side` wide: a program has all
     columns."""
-    m, k, warps, stages = _NARROW if side <= _NARROW[0] else _WIDE
+    m, k, warps, stages = _TILES[turned][side > _NARROW]
     return Tile(min(m, power_at_least(rows)), power_at_least(columns), k, warps, stages)

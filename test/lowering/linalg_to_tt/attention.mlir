@@ -8,11 +8,11 @@
 // CHECK: %[[K:.*]] = "tt.load"(%{{.*}}) {{.*}} -> tensor<32x32xbf16>
 // CHECK: %[[S:.*]] = "tt.dot"(%[[Q]], %[[K]], %{{.*}})
 // CHECK: %[[SEEN:.*]] = arith.select %{{.*}} : tensor<64x32xi1>, tensor<64x32xf32>
+// CHECK: %[[V:.*]] = "tt.load"(%{{.*}}) {{.*}} -> tensor<32x32xbf16>
 // CHECK: "tt.reduce"(%[[SEEN]])
 // CHECK: %[[NEW:.*]] = arith.maxnumf %[[PEAK]], %{{.*}} : tensor<64x1xf32>
 // CHECK: math.exp %{{.*}} : tensor<64x32xf32>
 // CHECK: %[[SHARE:.*]] = math.exp %{{.*}} : tensor<64x1xf32>
-// CHECK: %[[V:.*]] = "tt.load"(%{{.*}}) {{.*}} -> tensor<32x32xbf16>
 // CHECK: %[[SHRUNK:.*]] = arith.mulf %[[ACC]]
 // CHECK: "tt.dot"(%{{.*}}, %[[V]], %[[SHRUNK]])
 // CHECK: arith.mulf %[[TOTAL]], %[[SHARE]]

@@ -1,0 +1,121 @@
+"""Computes the weights of softmaxes among narrow products by powers of two, which GPUs have instructions for.
+
+    %2 = math.exp(%x * 0.125 - %peak)     →     %2 = ex2(%x * (0.125 log2 e) + (-log2 e * %peak))
+
+exp(x) is 2^(x log2 e), a product and a power; here the product becomes part of the subtraction before it, one fused
+multiplication and addition for each score, and that of the row's number is computed once a row. To find the scale, a
+positive factor moves below what chooses between scores and -inf, and below a row's maximum, which both keep it exact.
+
+On NVIDIA's GPUs the power is ex2.approx.ftz.f32: what is below 2^-126 becomes 0, which no weight in bf16 or f16 shows.
+Without .ftz three more instructions scale the operand. A program of attention with heads of 64 has eight instructions
+for each score before they take longer than its products.
+
+Only kernels that multiply narrow floats: the scores are rounded as products of these, and so are the weights.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from cuesta._mlir import arith, ir
+from cuesta._mlir import math as functions
+from cuesta.dialects import maker, tt, walk
+from cuesta.dialects.kernel_module import kernel_modules
+from cuesta.dialects.top_module import target_of
+from cuesta.dialects.tt.instructions import POWER, per_float
+from cuesta.dialects.tt.ops import Broadcast, Dot, Reduce
+from cuesta.dialects.tt.repeated import number_of, unrepeated
+from cuesta.dialects.types import byte_size, spelled
+from cuesta.passes.infra.registry import Pass, register_pass
+
+_LOG2_E = math.log2(math.e)
+_MAXIMA = {arith.MaxNumFOp.OPERATION_NAME: arith.maxnumf, arith.MaximumFOp.OPERATION_NAME: arith.maximumf}
+
+
+@register_pass("powers-of-two")
+class PowersOfTwo(Pass):
+    """Makes exp of differences a power of two, in kernels of narrow products."""
+
+    def run(self, module: ir.Module) -> None:
+        fast = target_of(module).kind == "cuda"
+        with module.context, ir.Location.unknown():
+            for nested in kernel_modules(module):
+                for function in [view.operation for view in nested.operation.regions[0].blocks[0].operations]:
+                    ops = [*walk(function)]
+                    if any(Dot.matches(op) and _is_narrow(op.operands[0]) for op in ops):
+                        # Listed first: what is in the region of a reduction goes with it.
+                        for op in [op for op in ops if op.name in _REPLACED]:
+                            _replace(op, _REPLACED[op.name], fast)
+
+
+def _is_narrow(x: ir.Value) -> bool:
+    return byte_size(spelled(tt.element_of(x))) <= 2
+
+
+def _replace(op: ir.Operation, rule: Callable[[ir.Operation, bool], ir.Value | None], fast: bool) -> None:
+    with ir.InsertionPoint(op), op.location:
+        made = rule(op, fast)
+    if made is not None:
+        op.results[0].replace_all_uses_with(made)
+        op.erase()
+
+
+def _scaled(x: ir.Value) -> tuple[ir.Value, float] | None:
+    """What a block is a positive multiple of, and by how much; None for a block that is no product by a number."""
+    op = maker(x, arith.MulFOp)
+    if op is None or str(tt.element_of(x)) != "f32":
+        return None
+    for factor, other in (op.operands, [*op.operands][::-1]):
+        number = number_of(factor)
+        if number is not None and number > 0:
+            return other, number
+    return None
+
+
+def _times(x: ir.Value, number: float) -> ir.Value:
+    return arith.mulf(x, tt.full(tt.shape_of(x), tt.element_of(x), number))
+
+
+def _chosen(op: ir.Operation, _: bool) -> ir.Value | None:
+    """(c ? x * n : -inf) as (c ? x : -inf) * n."""
+    condition, x, y = op.operands
+    for kept, hidden in ((x, y), (y, x)):
+        if number_of(hidden) == -math.inf and (found := _scaled(kept)) is not None:
+            source, number = found
+            sides = (source, hidden) if kept == x else (hidden, source)
+            return _times(arith.select(condition, *sides), number)
+    return None
+
+
+def _highest(op: ir.Operation, _: bool) -> ir.Value | None:
+    """max(x * n) as max(x) * n."""
+    combine, *rest = (view.operation for view in op.regions[0].blocks[0].operations)
+    is_maximum = combine.name in _MAXIMA and len(op.operands) == len(rest) == 1
+    if not is_maximum or len(tt.shape_of(op.operands[0])) < 2 or (found := _scaled(op.operands[0])) is None:
+        return None
+    source, number = found
+    (highest,) = tt.reduce([source], Reduce.axis.of(op), _MAXIMA[combine.name])
+    return _times(highest, number)
+
+
+def _power(op: ir.Operation, fast: bool) -> ir.Value | None:
+    """exp(x * n - y) as a power of two, where y is one number for each row or column."""
+    difference = maker(op.operands[0], arith.SubFOp)
+    if difference is None or str(tt.element_of(op.operands[0])) != "f32":
+        return None
+    x, y = difference.operands
+    if maker(y, Broadcast) is None:
+        return None
+    source, number = _scaled(x) or (x, 1.0)
+    row = tt.broadcast(_times(unrepeated(y), -_LOG2_E), tt.shape_of(x))
+    exponent = functions.fma(source, tt.full(tt.shape_of(x), tt.element_of(x), number * _LOG2_E), row)
+    return per_float(exponent, POWER) if fast else functions.exp2(exponent)
+
+
+#: Op → what replaces it, if anything does.
+_REPLACED: dict[str, Callable[[ir.Operation, bool], ir.Value | None]] = {
+    arith.SelectOp.OPERATION_NAME: _chosen,
+    Reduce.OPERATION_NAME: _highest,
+    functions.ExpOp.OPERATION_NAME: _power,
+}
