@@ -88,6 +88,7 @@ def _inline(gm: GraphModule, call: Node, inner: GraphModule, values: Sequence[No
     at: dict[Node, Any] = dict(zip(inner.graph.find_nodes(op="placeholder"), values, strict=True))
     results: Any = None
     write = NodeWriter(gm, "scores")
+    inner.graph.eliminate_dead_code()
     with gm.graph.inserting_before(call):
         for node in inner.graph.nodes:
             if node.op == "output":
@@ -100,8 +101,16 @@ def _inline(gm: GraphModule, call: Node, inner: GraphModule, values: Sequence[No
                 at[node] = write.constant(held, held.device)
             elif node not in at:
                 at[node] = gm.graph.node_copy(node, at.__getitem__)
-                at[node].meta = {**call.meta, "val": node.meta["val"]}
+                at[node].meta = {**call.meta, "val": _value(node)}
     return results
+
+
+def _value(node: Any) -> Any:
+    """The fake value of a node. Before torch 2.12 one of the sizes of a tensor, as vmap asks for them, has none."""
+    if "val" not in node.meta and node.target is operator.getitem:
+        source, place = node.args
+        return _value(source)[place]
+    return node.meta["val"]
 
 
 def _is_graph(gm: GraphModule, node: Node) -> bool:

@@ -6,6 +6,11 @@
 The scores of all other keys are -inf for every query of the block, so the loop along the keys passes over them. In the
 same way a gradient's factor is 0 where a mask hides it, or is the exponential of -inf. In between are keys that every
 query of the block sees: there the comparisons hold, and need not be made.
+
+    %s = select (cmpi eq, %document_of_query, %document_of_key), %x, -inf
+
+Where the elements of tensors are compared, the program finds the first and the last key that its queries may see when
+it runs (seen_by_tables.py).
 """
 
 from __future__ import annotations
@@ -55,13 +60,23 @@ _SUMS = {op.OPERATION_NAME for op in (arith.AddFOp, arith.SubFOp)}
 
 
 class _Comparison(NamedTuple):
-    """A comparison that holds, and the op that makes it, whose result is `shows` then."""
+    """A comparison that holds, and the op that makes it, in the body of `node`, whose result is `shows` then."""
 
     predicate: arith.CmpIPredicate
     left: _Sum
     right: _Sum
+    node: Node
     op: ir.Operation
     shows: bool
+
+
+class Table(NamedTuple):
+    """A comparison of the elements of two tensors that holds where a query sees a key: `predicate` of an element of
+    `keys` and one of `queries`, each a tensor with the classes of its dims."""
+
+    predicate: arith.CmpIPredicate
+    keys: tuple[Value, list[int]]
+    queries: tuple[Value, list[int]]
 
 
 @dataclass(frozen=True)
@@ -93,6 +108,12 @@ def bounds_of(nodes: Sequence[Node], factor: Value, queries: int, keys: int, hid
     return list(dict.fromkeys(_Reader(nodes, queries, keys).bounds(factor, hidden)))
 
 
+def tables_of(nodes: Sequence[Node], factor: Value, queries: int, keys: int, hidden: float) -> list[Table]:
+    """The comparisons of tensors, one that has the class `keys` and one that may have the class `queries`, which all
+    hold where `factor` is not `hidden`, as in `bounds_of`."""
+    return list(_Reader(nodes, queries, keys).tables(factor, hidden))
+
+
 class _Reader:
     def __init__(self, nodes: Sequence[Node], queries: int, keys: int) -> None:
         self.queries, self.keys = queries, keys
@@ -103,6 +124,23 @@ class _Reader:
             difference = _joined(arith.SubIOp.OPERATION_NAME, found.left, found.right)
             if difference is not None:
                 yield from self._bound(found, difference)
+
+    def tables(self, factor: Value, hidden: float) -> Iterator[Table]:
+        for found in self._shown(None, factor, hidden):
+            left, right = (self._tensor(found.node, x) for x in found.op.operands)
+            if left is None or right is None or found.predicate not in _TURNED:
+                continue
+            turned = _TURNED[found.predicate]
+            for predicate, of_keys, of_queries in ((found.predicate, left, right), (turned, right, left)):
+                if self.keys in of_keys[1] and self.queries not in of_keys[1] and self.keys not in of_queries[1]:
+                    yield Table(predicate, of_keys, of_queries)
+
+    def _tensor(self, node: Node, value: Value) -> tuple[Value, list[int]] | None:
+        """The tensor that a value in the body of `node` is an element of, with the classes of its dims."""
+        if not isinstance(value.owner, ir.Block):
+            return None
+        number = ir.BlockArgument(value).arg_number
+        return node.inputs[number] if number < len(node.inputs) else None
 
     def _bound(self, found: _Comparison, difference: dict[int, int]) -> Iterator[Bound]:
         """The bounds that `difference predicate 0` puts on the keys; `difference` is a linear expression."""
@@ -158,7 +196,7 @@ class _Reader:
             if right == {} and predicate in (_Predicate.ne, _Predicate.eq) and self._is_bool(found, op.operands[0]):
                 yield from self._comparisons(found, op.operands[0], negated ^ (predicate == _Predicate.eq))
             elif not negated or predicate in _OPPOSITE:
-                yield _Comparison(_OPPOSITE[predicate] if negated else predicate, left, right, op, not negated)
+                yield _Comparison(_OPPOSITE[predicate] if negated else predicate, left, right, found, op, not negated)
 
     def _is_bool(self, node: Node, value: Value) -> bool:
         """Whether a value is a condition, which is a byte in memory."""

@@ -25,7 +25,7 @@ from cuesta.dialects.clones import repeat_op
 from cuesta.dialects.cuesta.contraction import MatMul
 from cuesta.dialects.cuesta.dialect import names_of
 from cuesta.dialects.cuesta.indexing import Index
-from cuesta.dialects.cuesta.pointwise import broadcast_shape
+from cuesta.dialects.cuesta.pointwise import Where, broadcast_shape
 from cuesta.dialects.cuesta.shape import Constant, Expand, Iota, Permute, Reshape
 from cuesta.dialects.fields import Int
 from cuesta.dialects.graph_builder import GraphBuilder
@@ -45,11 +45,14 @@ _B = GraphBuilder()
 _PART, _READER = Int("cuesta.part"), Int("cuesta.reader")
 #: The largest side of a factor of attention, a head: a program's sums and a block of factors fit a multiprocessor.
 LARGEST = 128
-#: Whether the factor is transposed → rows of a block, how much of K it takes at a time, warps, and stages of the loop
-#: along K, as measured on an H200 with sides of up to `_NARROW` and of more. Transposed factors come in pairs, those of
-#: the gradients of keys and values, whose sums share the registers.
+#: Rows of a block, how much of K it takes at a time, warps, and stages of the loop along K, as measured on an H200 with
+#: sides of up to `_NARROW` and of more.
 _NARROW = 64
-_TILES = {False: ((64, 64, 4, 3), (128, 32, 8, 3)), True: ((64, 64, 4, 3), (128, 64, 8, 3))}
+_PLAIN = (64, 64, 4, 3), (128, 64, 8, 3)
+#: Of factors that are transposed, which come in pairs: sums for the gradients of keys and of values share registers.
+#: And of those where a mask hides some elements.
+_TURNED = (64, 64, 4, 3), (64, 64, 4, 2)
+_MASKED = (64, 32, 4, 3), (64, 64, 4, 2)
 #: The most products that a factor is computed from, and the most values that are looked at on the way to them.
 _MOST, _LONGEST = 2, 200
 _ON_THE_WAY = {*POINTWISE, Expand.OPERATION_NAME}
@@ -91,7 +94,7 @@ def _rewrite(op: ir.Operation, kinds: Collection[str], part: int) -> bool:
     if len(types) > 1 or not types <= {*kinds} or min(known) < LEAST or max(known[2:]) > LARGEST:
         return False
     with ir.InsertionPoint(op), named("factor", op):
-        tile = _tile(known[0], known[2], max(known[2:]), turned)
+        tile = _tile(known[0], known[2], max(known[2:]), chain)
         chain.make(dict(zip(chain.products, factors, strict=True)), tile)
         product = multiplied(chain.computed(value), right, [*batch, m, k], [*batch, k, n], tile)
         MatMul.computed.mark(product.owner)
@@ -247,8 +250,10 @@ def _keeps_matrices(left: ir.Value, value: ir.Value, turned: bool) -> bool:
     return shape_of(left)[-2:] == ((k, m) if turned else (m, k))
 
 
-def _tile(rows: int, columns: int, side: int, turned: bool) -> Tile:
+def _tile(rows: int, columns: int, side: int, chain: _Chain) -> Tile:
     """The tile of a product whose columns, and the factors of its own factor, are up to `side` wide: a program has all
     columns."""
-    m, k, warps, stages = _TILES[turned][side > _NARROW]
+    is_masked = any((op := maker(x)) is not None and Where.matches(op) for x in chain.derived)
+    tiles = _PLAIN if not chain.turned else _MASKED if is_masked else _TURNED
+    m, k, warps, stages = tiles[side > _NARROW]
     return Tile(min(m, power_at_least(rows)), power_at_least(columns), k, warps, stages)

@@ -96,9 +96,22 @@ def test_factors_that_are_computed_are_made_in_the_kernel_of_a_gpu() -> None:
     assert len(cuesta.report().as_dict()["graphs"][0]["kernels"]) == 1
 
 
-@pytest.mark.parametrize("mask", [causal, lambda b, h, i, j: (j > i) & (j <= 300), lambda b, h, i, j: ~(i < j)])
+TEXTS, ENDS, LENGTHS = torch.arange(400) // 150, torch.arange(400).clamp(min=70), torch.tensor([130])
+MASKS: list[Callable[..., Tensor]] = [
+    causal,
+    lambda b, h, i, j: (j > i) & (j <= 300),
+    lambda b, h, i, j: ~(i < j),
+    lambda b, h, i, j: TEXTS[i] == TEXTS[j],
+    lambda b, h, i, j: (TEXTS[i] == TEXTS[j]) & (i >= j),
+    lambda b, h, i, j: j.to(torch.int64) < ENDS[i],
+    lambda b, h, i, j: LENGTHS[b] > j.to(torch.int64),
+]
+
+
+@pytest.mark.parametrize("mask", MASKS)
 def test_keys_that_a_mask_hides_are_not_read_on_a_gpu(mask: Callable[..., Tensor]) -> None:
-    """The loop along the keys has the bounds that the mask's index expressions give it, rounded to blocks of 64."""
+    """The loop along the keys has the bounds that the mask's index expressions give it, or tables do, rounded to blocks
+    of 64."""
     q, k, v = (torch.randn(1, 1, 400, DEPTH) for _ in range(3))
     table = create_block_mask(mask, None, None, 400, 400, device="cpu")
     expected = flex_attention(q, k, v, block_mask=table)
@@ -107,7 +120,7 @@ def test_keys_that_a_mask_hides_are_not_read_on_a_gpu(mask: Callable[..., Tensor
     assert_close(compiled(q, k, v, block_mask=table), expected)
     shown = torch.arange(400)[None, :], torch.arange(400)[:, None]
     for first in range(0, 400, 128):
-        seen = mask(0, 0, shown[1][first : first + 128], shown[0]).any(0).nonzero()
+        seen = mask(0, 0, shown[1][first : first + 128], shown[0]).expand(-1, 400).any(0).nonzero()
         low, high = (seen.min() // 64 * 64, -(-(seen.max() + 1) // 64) * 64) if len(seen) else (0, 0)
         broken = v.clone()
         broken[:, :, :low] = broken[:, :, high:] = torch.nan

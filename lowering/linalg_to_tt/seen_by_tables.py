@@ -1,0 +1,105 @@
+"""Writes what finds, before the loop along the keys, the keys that a block's queries may see by tables.
+
+    least, most = min and max of the queries' documents            the comparison is of documents, for equality
+    for n in low..high step 2048:
+        seen = least <= documents of the keys from n on <= most
+        first = min(first, the keys seen)
+        last = max(last, the keys seen)
+
+The keys between the first and the last that is seen are those of the queries' documents, if each document is in one
+piece, and perhaps more: the loop makes the comparison itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from cuesta._mlir import arith, ir, scf
+from cuesta.dialects import tt
+from cuesta.dialects.tt.types import element_of, shape_of
+from cuesta.lowering.linalg_to_tt.frame import Value, stretched
+from cuesta.lowering.linalg_to_tt.seen_keys import Table
+from cuesta.sizes.powers import power_at_least
+
+if TYPE_CHECKING:
+    from cuesta.lowering.linalg_to_tt.computed_factor import ComputedFactor, Turn
+    from cuesta.lowering.linalg_to_tt.kernel import KernelWriter
+
+#: Keys that are looked at together.
+_AT_ONCE = 2048
+
+_Predicate = arith.CmpIPredicate
+#: A comparison of a key's number with those of the queries → which of the latter bounds the former, and how.
+_LIMITS = {
+    _Predicate.slt: {"most": _Predicate.slt},
+    _Predicate.sle: {"most": _Predicate.sle},
+    _Predicate.sgt: {"least": _Predicate.sgt},
+    _Predicate.sge: {"least": _Predicate.sge},
+    _Predicate.eq: {"least": _Predicate.sge, "most": _Predicate.sle},
+}
+
+
+def seen_by_tables(
+    product: ComputedFactor, tables: Sequence[Table], outside: Turn, low: Value, high: Value
+) -> tuple[Value, Value]:
+    """The first of the keys `low`..`high` that a query may see, and the number behind the last; `high` and `low` if
+    there is none. `outside` has what is outside the loop."""
+    size = product.writer.frame.sizes[product.k]
+    width = min(_AT_ONCE, power_at_least(size)) if isinstance(size, int) else _AT_ONCE
+    limits = [
+        (table, predicate, _limit(product, outside.whole, table, side))
+        for table in tables
+        for side, predicate in _LIMITS[table.predicate].items()
+    ]
+    loop = scf.ForOp(low, high, product.writer.frame.scalar(width), [high, low])
+    with ir.InsertionPoint(loop.body):
+        first, last = loop.inner_iter_args
+        own = product.on(
+            [product.m, product.k], outside.starts | {product.k: loop.induction_variable}, {product.k: width}
+        )
+        own.blocks = dict(outside.whole.blocks)
+        position = own.frame.positions[product.k]
+        seen = arith.cmpi(_Predicate.slt, position, _like(position, high))
+        for table, predicate, limit in limits:
+            x = stretched(_keys(own, table), shape_of(position))
+            seen = arith.andi(seen, arith.cmpi(predicate, x, _like(x, limit)))
+        behind = arith.addi(position, _like(position, product.writer.frame.scalar(1)))
+        lowest = arith.select(seen, position, _like(position, high))
+        highest = arith.select(seen, behind, _like(position, low))
+        first = arith.minsi(first, tt.unsplat(tt.reduce([lowest], 1, arith.minsi)[0]))
+        last = arith.maxsi(last, tt.unsplat(tt.reduce([highest], 1, arith.maxsi)[0]))
+        scf.YieldOp([first, last])
+    return loop.results[0], loop.results[1]
+
+
+def _like(block: Value, number: Value) -> Value:
+    """A number as a block."""
+    return tt.splat(number, shape_of(block))
+
+
+def _keys(own: KernelWriter, table: Table) -> Value:
+    """The numbers of the keys of a block, for which `own` is a writer."""
+    value, classes = table.keys
+    if isinstance(value.owner, ir.Block):
+        return own.load(value, classes)
+    needed = own.needed([node for node in own.nodes if node.op == value.owner])
+    for node in own.nodes:
+        if node.op in needed and node.op.results[0] not in own.blocks:
+            own.emit(node)
+    return own.value(value)
+
+
+def _limit(product: ComputedFactor, whole: KernelWriter, table: Table, side: str) -> Value:
+    """The least or the most of the numbers of the block's queries."""
+    value, classes = table.queries
+    block = whole.load(value, classes) if isinstance(value.owner, ir.Block) else whole.value(value)
+    if product.m not in classes:
+        return tt.unsplat(tt.reshape(block, [1]))
+    kind, is_least = element_of(block), side == "least"
+    mask = whole.frame.mask([product.m])
+    if mask is not None:  # rows beyond the end have any number
+        limit = (1 << (kind.width - 1)) - 1
+        block = arith.select(mask, block, tt.full(shape_of(block), kind, limit if is_least else -limit - 1))
+    (found,) = tt.reduce([block], 0, arith.minsi if is_least else arith.maxsi)
+    return tt.unsplat(found)
