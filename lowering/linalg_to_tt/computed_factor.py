@@ -48,7 +48,7 @@ class _Part:
 
 
 @dataclass
-class Turn:
+class _Turn:
     """What one turn of the loop has: the block of K at `starts`."""
 
     #: A writer that has computed what is outside the loop.
@@ -86,7 +86,7 @@ class ComputedFactor(Products):
     def sums(self, whole: KernelWriter, starts: dict[int, Value], making: set[ir.Operation]) -> list[Value]:
         lefts = {product.k: self._factor(product, 0, whole, starts, making) for product in self.inner}
         carried = [own.carried(own._whole(own._at(starts))) for own in self._all]
-        outside = Turn(whole, making, starts, lefts)
+        outside = _Turn(whole, making, starts, lefts)
         for part in self._parts(outside):
             carried = self._loop(part, outside, carried)
         return [total for own, last in zip(self._all, carried, strict=True) for total in own.results(last)]
@@ -104,12 +104,12 @@ class ComputedFactor(Products):
         """A writer on the result's block."""
         return self.on([self.m, self.n], starts, {})
 
-    def _loop(self, part: _Part, outside: Turn, carried: Sequence[Sequence[Value]]) -> list[list[Value]]:
+    def _loop(self, part: _Part, outside: _Turn, carried: Sequence[Sequence[Value]]) -> list[list[Value]]:
         """Writes the loop along one part of K, or the step of its only block. Returns what is carried last for each
         product."""
         within = replace(self, writer=replace(self.writer, known=part.known))
 
-        def turn(start: Value) -> Turn:
+        def turn(start: Value) -> _Turn:
             return replace(outside, starts=outside.starts | {self.k: start}, rights={})
 
         if part.is_one_block:
@@ -121,7 +121,7 @@ class ComputedFactor(Products):
             scf.YieldOp([*itertools.chain(*found)])
         return _parted(loop.results, carried)
 
-    def _turn(self, turn: Turn, carried: Sequence[Sequence[Value]]) -> list[list[Value]]:
+    def _turn(self, turn: _Turn, carried: Sequence[Sequence[Value]]) -> list[list[Value]]:
         """What is carried for each product after a turn. All factors are computed before the first is multiplied: on an
         H200 the gradients of keys and values took 3 to 12 percent longer with each multiplied at once."""
         left = self.on([self.m, self.k], turn.starts, {})
@@ -143,7 +143,7 @@ class ComputedFactor(Products):
         (node,) = self.products
         return [tt.full(whole.frame.shape([self.m, self.n]), node.op.results[0].type.element_type, 0)]
 
-    def _right(self, own: ComputedFactor, turn: Turn) -> Value:
+    def _right(self, own: ComputedFactor, turn: _Turn) -> Value:
         """The block of the right operand of `own`, this product or one beside it."""
         shared = own._shared_with()
         if shared is not None:
@@ -185,7 +185,7 @@ class ComputedFactor(Products):
             return block
         return arith.select(stretched(outside, shape), block, tt.full(shape, element_of(block), self.hidden))
 
-    def _parts(self, outside: Turn) -> list[_Part]:
+    def _parts(self, outside: _Turn) -> list[_Part]:
         """The parts of K that some row of the program needs, each in a loop of its own: those that all rows need whole,
         and what is before and behind them."""
         frame, first = self.writer.frame, outside.starts[self.m]
@@ -203,7 +203,7 @@ class ComputedFactor(Products):
             high = arith.minsi(high, arith.addi(bound.key(*ends), one))
             inner_high = arith.minsi(inner_high, arith.addi(bound.common_key(*ends), one))
         if tables:
-            low, high = seen_by_tables(self, tables, outside, low, high)
+            low, high = seen_by_tables(self, tables, outside.whole, outside.starts, low, high)
         width = frame.scalar(frame.blocks[self.k])
         low = arith.muli(arith.divsi(low, width), width)
         known = {bound.op: bound.shows for bound in bounds}
@@ -254,7 +254,7 @@ class ComputedFactor(Products):
         shared = side == 1 and any(one._shared_with() is product for one in self._all)
         return product.operand(own, value, classes, ends_in_zeros=shared)
 
-    def _inner(self, product: Products, left: KernelWriter, turn: Turn) -> Value:
+    def _inner(self, product: Products, left: KernelWriter, turn: _Turn) -> Value:
         """The block of an inner product."""
         (node,) = product.products
         with node.op.location:
@@ -262,7 +262,7 @@ class ComputedFactor(Products):
             nothing = tt.full(left.frame.shape([self.m, self.k]), node.op.results[0].type.element_type, 0)
             return tt.dot(turn.lefts[product.k], right, nothing, precision_of(node.op))
 
-    def _inner_right(self, product: Products, turn: Turn) -> Value:
+    def _inner_right(self, product: Products, turn: _Turn) -> Value:
         """The right factor of an inner product, computed once a turn."""
         if product.k not in turn.rights:
             turn.rights[product.k] = self._factor(product, 1, turn.whole, turn.starts, turn.making)

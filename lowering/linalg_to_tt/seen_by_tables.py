@@ -12,7 +12,7 @@ piece, and perhaps more: the loop makes the comparison itself.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from cuesta._mlir import arith, ir, scf
@@ -23,8 +23,8 @@ from cuesta.lowering.linalg_to_tt.seen_keys import Table
 from cuesta.sizes.powers import power_at_least
 
 if TYPE_CHECKING:
-    from cuesta.lowering.linalg_to_tt.computed_factor import ComputedFactor, Turn
     from cuesta.lowering.linalg_to_tt.kernel import KernelWriter
+    from cuesta.lowering.linalg_to_tt.product import Products
 
 #: Keys that are looked at together.
 _AT_ONCE = 2048
@@ -41,24 +41,28 @@ _LIMITS = {
 
 
 def seen_by_tables(
-    product: ComputedFactor, tables: Sequence[Table], outside: Turn, low: Value, high: Value
+    product: Products,
+    tables: Sequence[Table],
+    whole: KernelWriter,
+    starts: Mapping[int, Value],
+    low: Value,
+    high: Value,
 ) -> tuple[Value, Value]:
     """The first of the keys `low`..`high` that a query may see, and the number behind the last; `high` and `low` if
-    there is none. `outside` has what is outside the loop."""
+    there is none. `whole` has computed what is outside the loop of the block at `starts`."""
     size = product.writer.frame.sizes[product.k]
     width = min(_AT_ONCE, power_at_least(size)) if isinstance(size, int) else _AT_ONCE
     limits = [
-        (table, predicate, _limit(product, outside.whole, table, side))
+        (table, predicate, _limit(product, whole, table, side))
         for table in tables
         for side, predicate in _LIMITS[table.predicate].items()
     ]
     loop = scf.ForOp(low, high, product.writer.frame.scalar(width), [high, low])
     with ir.InsertionPoint(loop.body):
         first, last = loop.inner_iter_args
-        own = product.on(
-            [product.m, product.k], outside.starts | {product.k: loop.induction_variable}, {product.k: width}
-        )
-        own.blocks = dict(outside.whole.blocks)
+        here = {**starts, product.k: loop.induction_variable}
+        own = product.on([product.m, product.k], here, {product.k: width})
+        own.blocks = dict(whole.blocks)
         position = own.frame.positions[product.k]
         seen = arith.cmpi(_Predicate.slt, position, _like(position, high))
         for table, predicate, limit in limits:
@@ -90,7 +94,7 @@ def _keys(own: KernelWriter, table: Table) -> Value:
     return own.value(value)
 
 
-def _limit(product: ComputedFactor, whole: KernelWriter, table: Table, side: str) -> Value:
+def _limit(product: Products, whole: KernelWriter, table: Table, side: str) -> Value:
     """The least or the most of the numbers of the block's queries."""
     value, classes = table.queries
     block = whole.load(value, classes) if isinstance(value.owner, ir.Block) else whole.value(value)
