@@ -17,6 +17,7 @@ The artefact's metadata have these keys under "program":
     mutates       numbers of the arguments that the program writes
     lent          numbers of the arguments that the program overwrites because nobody needs them after the call; if
                   anybody still holds one, the program gets a copy instead (uniqueness_check.py)
+    unread        numbers of the arguments that the program does not read, such as the tables of a block mask
     target, device
     kernels       the kernels of a GPU
     words, buffers, grids, late, assumed     everything that depends on sizes (sized.py)

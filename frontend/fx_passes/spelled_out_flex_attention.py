@@ -76,8 +76,13 @@ def _take_part(part: Node, results: Any) -> None:
     """Replaces the `getitem` nodes of a call, also from nested tuples, by the results."""
     result = results[part.args[1]]
     if isinstance(result, Node):
+        wanted = part.meta["val"]
+        if result.meta["val"].dtype != wanted.dtype:
+            # Before torch 2.12 the gradient of a captured tensor has the tensor's type, since then that of its sums.
+            with part.graph.inserting_before(part):
+                result = part.graph.call_function(aten._to_copy.default, (result,), {"dtype": wanted.dtype})
         # Views of the result were traced with the strides that torch's implementation gives it.
-        result.meta["val"] = part.meta["val"]
+        result.meta = {**part.meta, **result.meta, "val": wanted}
         part.replace_all_uses_with(result)
     for inner in [user for user in part.users if user.target is operator.getitem and not isinstance(result, Node)]:
         _take_part(inner, result)

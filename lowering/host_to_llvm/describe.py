@@ -66,6 +66,7 @@ def describe(module: ir.Module) -> Program:
             "elsewhere": sorted({str(device) for device in layout.devices.values()}),
             "mutates": [i for i in written if i not in donated],
             "lent": [i for i in written if i in donated],
+            "unread": [i for i, value in enumerate(layout.block.arguments) if next(iter(value.uses), None) is None],
             "kernels": _kernels(layout) if layout.target.gpu else [],
             "late": [],
             "assumed": {},

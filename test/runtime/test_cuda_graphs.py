@@ -116,8 +116,8 @@ def takes_all(tensors: list[torch.Tensor]) -> bool:
 
 
 def describe(*results: dict[str, Any], **arguments: tuple[int, ...]) -> dict[str, Any]:
-    """A program's description. `arguments` are numbers of those that it mutates, those lent and those released."""
-    numbers = {key: list(arguments.get(key, ())) for key in ("mutates", "lent", "released")}
+    """A program's description. `arguments` are numbers of those that it mutates, those lent, released and not read."""
+    numbers = {key: list(arguments.get(key, ())) for key in ("mutates", "lent", "released", "unread")}
     return {"results": list(results), **numbers}
 
 
@@ -372,6 +372,13 @@ def test_a_parameter_is_read_where_it_is(recorder: FakeRecorder) -> None:
         weight.add_(1)
         torch.testing.assert_close(run([x(n), weight]), [x(n) * weight])
     assert recorder.replays == 3
+
+
+def test_an_argument_that_is_not_read_is_not_copied(recorder: FakeRecorder) -> None:
+    program = RecordedProgram(Counted(), describe(BASE, unread=(2,)), (), recorder, takes_all)
+    for n in range(4):
+        torch.testing.assert_close(program([x(n), W, x(7)]), [x(n) * W])
+    assert [list(recording.copied) for recording in recorder.recordings] == [[0, 1]]
 
 
 def test_results_of_one_recording_are_read_by_another_where_they_are(recorder: FakeRecorder) -> None:

@@ -100,7 +100,7 @@ class RecordedProgram:
         self._program, self._metadata, self._fits = program, metadata, fits
         self._overwrites = overwrites or program
         self._saved = frozenset(saved)
-        self._released = frozenset(metadata["released"])
+        self._released, self._unread = frozenset(metadata["released"]), frozenset(metadata["unread"])
         self._static = dict.fromkeys(sorted(static))
         self._recorder, self._tell = recorder, tell
         # The addresses of the static arguments → the recordings for them. None are made until the second call, because
@@ -257,10 +257,11 @@ class RecordedProgram:
         return recording
 
     def _sorted(self, tensors: list[Tensor]) -> tuple[list[int], dict[int, Tensor]]:
-        """Of the arguments that are not static: those that a recording reads in place, and copies of the others."""
+        """Of the arguments that are read and not static: those that a recording reads in place, and copies of the
+        others."""
         fixed, copied = [], {}
         for i in range(len(tensors)):  # no name holds a tensor, so that one that is taken over is freed in time
-            if i in self._static:
+            if i in self._static or i in self._unread:
                 continue
             if tensors[i].data_ptr() in self._recorder.returned and i not in self._wandering:
                 fixed.append(i)

@@ -191,6 +191,7 @@ class Program(TypedDict):
     elsewhere: list[_Device]
     mutates: list[_Index]
     lent: list[_Index]
+    unread: list[_Index]
     kernels: list[Kernel]
     late: list[_Index]
     assumed: dict[_SizeText, bool]
@@ -279,7 +280,7 @@ def _is_plain(tensor: Mapping[str, Any]) -> bool:
 
 def _check_indices(program: Program) -> None:
     """Checks that lists of argument numbers name existing arguments, each once."""
-    for key in ("released", "mutates", "lent"):
+    for key in ("released", "mutates", "lent", "unread"):
         with _within(f".{key}"):
             _check_list(program[key], len(program["arguments"]), "arguments")
     for i in program["lent"]:
