@@ -29,6 +29,7 @@ from cuesta.frontend.fx_passes.softmaxes.row_normalisers import save_normalisers
 from cuesta.frontend.fx_passes.spelled_out_flex_attention import spell_out_flex_attention
 from cuesta.frontend.fx_passes.summed_positions.gathered_gradients import gather_gradients
 from cuesta.frontend.fx_passes.summed_positions.overlapping_windows import add_windows
+from cuesta.frontend.fx_passes.summed_positions.summed_diagonals import sum_diagonals
 from cuesta.frontend.fx_passes.tied_tables import add_rows_to_tables
 from cuesta.options import Options
 from cuesta.torch_private.configs import merges_equal_nodes
@@ -64,6 +65,7 @@ JOINT: FxStage[GraphModule] = FxStage(
         # Without it, the partitioner could save one of two equal values and recompute the other.
         FxPass("merge-equal-nodes", lambda gm, _: merge_equal_nodes(gm.graph), lambda _: merges_equal_nodes()),
         FxPass("gather-gradients", lambda gm, options: gather_gradients(gm, options.target), _in_any_order),
+        FxPass("sum-diagonals", lambda gm, options: sum_diagonals(gm, options.target), _in_any_order),
         FxPass("add-windows", lambda gm, _: add_windows(gm), _in_any_order),
         # Before the split: the backward graph's argument has the type of what is saved here.
         FxPass("type-logsumexps", lambda gm, _: type_logsumexps(gm)),
@@ -107,6 +109,8 @@ ATEN: FxStage[GraphModule] = FxStage(
         FxPass("unwrap-effects", lambda gm, _: unwrap_effects(gm)),
         # Not with `bitwise_eager`: torch's implementation then runs between programs.
         FxPass("spell-out-flex-attention", spell_out_flex_attention, _in_any_order),
+        # Gradients of flex_attention, which are spelled out only now.
+        FxPass("sum-spelled-diagonals", lambda gm, options: sum_diagonals(gm, options.target), _in_any_order),
         FxPass("mark-calls", mark_calls),
         # Graphs without gradients. Those of a training step are right already.
         FxPass("type-known-logsumexps", lambda gm, _: type_logsumexps(gm)),

@@ -200,7 +200,8 @@ def test_kernels_of_gradients_on_a_gpu(name: str) -> None:
 
 
 @pytest.mark.usefixtures("gradients_on_cpu")
-def test_gradients_of_captured_tensors_and_of_the_logsumexp() -> None:
+@pytest.mark.parametrize("options", [{}, {"target": "tt"}])
+def test_gradients_of_captured_tensors_and_of_the_logsumexp(options: dict[str, Any]) -> None:
     table, factors = torch.randn(HEADS, 2 * LENGTH, requires_grad=True), torch.rand(HEADS, requires_grad=True)
     mask = create_block_mask(causal, None, None, LENGTH, LENGTH, device="cpu")
 
@@ -217,7 +218,7 @@ def test_gradients_of_captured_tensors_and_of_the_logsumexp() -> None:
         return output * logsumexp.unsqueeze(-1)
 
     inputs = [*(x.requires_grad_() for x in given(heads=2)), table, factors]
-    compiled = torch.compile(function, backend="cuesta", fullgraph=True)
+    compiled = torch.compile(function, backend="cuesta", fullgraph=True, options=options)
     actual = torch.autograd.grad(compiled(*inputs[:3]).sum(), inputs)
     assert_close(actual, torch.autograd.grad(function(*inputs[:3]).sum(), inputs), rtol=1e-4, atol=1e-5)
     assert not steps_in_python()
