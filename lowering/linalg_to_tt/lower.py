@@ -30,6 +30,7 @@ from cuesta.dialects.types import spelling_of
 from cuesta.dialects.upstream_fields import ITERATOR_TYPES, REDUCTION
 from cuesta.errors import Unsupported
 from cuesta.lowering.linalg_to_tt.attention import write_computed_factor
+from cuesta.lowering.linalg_to_tt.centred_sums import find_centred_sums, write_centred_sums
 from cuesta.lowering.linalg_to_tt.columns import load_columns
 from cuesta.lowering.linalg_to_tt.frame import Frame, Value, blocks_along
 from cuesta.lowering.linalg_to_tt.kernel import KernelWriter, Node
@@ -128,6 +129,8 @@ def _write(writer: KernelWriter, function: func.FuncOp, programs: Sequence[Numbe
             frame.place(c, None)
     if FITS.is_on(function):
         _write_either(writer, loops)
+    elif (sums := find_centred_sums(writer, loops)) is not None:
+        write_centred_sums(writer, sums)
     elif loops:
         writer.write_looped(loops)
     elif (row := row_with_last_block(frame, parallel, [*writer.accesses()], writer.strides)) is not None:

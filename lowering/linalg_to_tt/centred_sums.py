@@ -1,0 +1,172 @@
+"""Writes kernels of a sum and of the squares of what is summed less its mean, as one loop where there would be two.
+
+    for each block of rows, the n-th:                       each place of the block has a mean and a sum of its own
+        d = x - mean
+        mean = mean + d / n
+        squares = squares + d (x - mean)
+    w = how many rows a place has had
+    total = sum(w mean)                                     then the mean of all is known
+    store(total), store(sum(squares + w (mean - total / R)²))
+
+Each place is summed by Welford's rule (B. P. Welford, Technometrics 4, 1962), and places are joined as Chan, Golub and
+LeVeque join parts (1979). So the statistics of batch norm read what they are of once: on an H200 those of 25 million
+numbers of bf16 take 30 µs, and 54 in two loops; the memory takes 24. They are as close to the exact ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from cuesta._mlir import arith, ir, scf
+from cuesta.dialects import tt
+from cuesta.dialects.kernel_module import body_ops
+from cuesta.dialects.tt.types import element_of, shape_of
+from cuesta.dialects.upstream_fields import CONSTANT
+from cuesta.lowering.linalg_to_tt import reduction
+from cuesta.lowering.linalg_to_tt.frame import Frame, Value, stretched
+from cuesta.lowering.linalg_to_tt.kernel import KernelWriter, Node
+from cuesta.lowering.linalg_to_tt.last_block import last_block
+from cuesta.sizes import Number
+
+
+@dataclass(frozen=True)
+class CentredSums:
+    """The nodes of a kernel that has no others in its loop but what makes the numbers that are summed, `summed`, which
+    have the classes `classes`."""
+
+    total: Node
+    mean: Node
+    squares: Node
+    summed: Value
+    classes: list[int]
+
+
+def find_centred_sums(writer: KernelWriter, loops: Sequence[int]) -> CentredSums | None:
+    """The two sums of a kernel that walks the classes of `loops`; None for another kernel."""
+    sums = [node for node in writer.nodes if node.reduced]
+    if len(loops) != 1 or len(sums) != 2 or any(node.reduced != [*loops] or node.runs for node in sums):
+        return None
+    if any(loops[0] in classes for *_, classes in writer.outputs(writer.nodes)):
+        return None
+    if last_block(writer.frame, loops, writer.accesses(), writer.strides) is not None:
+        return None
+    total, squares = sums
+    square = _maker(writer, squares, arith.AddFOp, (1, 0))
+    difference = square and _maker(writer, square, arith.MulFOp, (0, 0))
+    if difference is None or not _is(difference, arith.SubFOp, (0, 1)) or not _is(total, arith.AddFOp, (1, 0)):
+        return None
+    (value, classes), (again, (mean, _)) = total.inputs[0], (difference.inputs[0][0], difference.inputs[1])
+    divided = _made(writer, mean)
+    if divided is None or divided.inputs[0][0] != total.op.results[0]:
+        return None
+    if not _divides(divided, writer.frame.sizes[loops[0]]) or not _are_same(writer, value, again):
+        return None
+    return CentredSums(total, divided, squares, value, classes)
+
+
+def _made(writer: KernelWriter, value: Value) -> Node | None:
+    return next((node for node in writer.nodes if value in node.op.results), None)
+
+
+def _maker(writer: KernelWriter, node: Node, kind: Any, operands: Sequence[int]) -> Node | None:
+    """The node that makes the first input of `node`, if this is one op of its inputs and its result so far."""
+    return _made(writer, node.inputs[0][0]) if _is(node, kind, operands) else None
+
+
+def _is(node: Node, kind: Any, operands: Sequence[int]) -> bool:
+    """Whether the body of `node` is one op, of these of the body's arguments."""
+    ops, arguments = [*body_ops(node.op)], node.op.regions[0].blocks[0].arguments
+    return (
+        len(ops) == 2 and ops[0].name == kind.OPERATION_NAME and [*ops[0].operands] == [arguments[n] for n in operands]
+    )
+
+
+def _divides(node: Node, count: Number) -> bool:
+    """Whether a node divides by `count`."""
+    ops = [*body_ops(node.op)]
+    if [op.name for op in ops[:-1]] != [arith.ConstantOp.OPERATION_NAME, arith.DivFOp.OPERATION_NAME]:
+        return False
+    number, quotient, _ = ops
+    argument = node.op.regions[0].blocks[0].arguments[0]
+    return [*quotient.operands] == [argument, number.results[0]] and CONSTANT.of(number) == count
+
+
+def _are_same(writer: KernelWriter, x: Value, y: Value) -> bool:
+    """Whether two tensors are the same, as they are made in the same way."""
+    if x == y:
+        return True
+    one, other = _made(writer, x), _made(writer, y)
+    if one is None or other is None or one.reduced or other.reduced or one.accesses != other.accesses:
+        return False
+    inputs = [(a, b) for (a, _), (b, _) in zip(one.inputs, other.inputs, strict=False)]
+    return _text(one) == _text(other) and all(_are_same(writer, a, b) for a, b in inputs)
+
+
+def _text(node: Node) -> list[tuple[object, ...]]:
+    """The ops of a body: equal for bodies that compute the same function."""
+    names: dict[Value, object] = {a: n for n, a in enumerate(node.op.regions[0].blocks[0].arguments)}
+    found = []
+    for op in body_ops(node.op):
+        attributes = tuple((name, str(attribute)) for name, attribute in op.attributes.items())
+        found.append((op.name, attributes, *(names.get(x, x) for x in op.operands), *(str(r.type) for r in op.results)))
+        names |= {result: (len(found), n) for n, result in enumerate(op.results)}
+    return found
+
+
+def write_centred_sums(writer: KernelWriter, found: CentredSums) -> None:
+    """Writes the kernel."""
+    (c,), frame = found.total.reduced, writer.frame
+    shape, kind = frame.shape(found.classes), found.total.op.results[0].type.element_type
+    nothing = tt.full(shape, kind, 0)
+    loop = frame.loop([c], [nothing, nothing])
+    with ir.InsertionPoint(loop.body), found.squares.op.location:
+        scf.YieldOp(_turn(writer.copy(), found, loop.induction_variable, *loop.inner_iter_args))
+    mean, squares = loop.results
+    rows = stretched(_rows(frame, c, kind), shape)
+    _finish(writer, found.total, arith.mulf(mean, rows))
+    writer.emit(found.mean)
+    apart = arith.subf(mean, stretched(writer.value(found.mean.op.results[0]), shape))
+    _finish(writer, found.squares, arith.addf(squares, arith.mulf(rows, arith.mulf(apart, apart))))
+    for node in writer.nodes:
+        if c not in node.classes and node.op.results[0] not in writer.blocks:
+            writer.emit(node)
+    writer.store_all()
+
+
+def _turn(own: KernelWriter, found: CentredSums, start: Value, mean: Value, squares: Value) -> list[Value]:
+    """The means and the sums of squares with the block at `start`; `own` is a writer for this block alone."""
+    (c,), frame = found.total.reduced, own.frame
+    frame.place_in_loop([c], start)
+    needed = own.needed([found.total]) - {found.total.op}
+    for node in own.nodes:
+        if node.op in needed:
+            own.emit(node)
+    is_there = isinstance(found.summed.owner, ir.Block)
+    x = own.load(found.summed, found.classes) if is_there else own.value(found.summed)
+    x, mask, kind = stretched(x, shape_of(mean)), frame.mask([c]), element_of(mean)
+    if mask is not None:  # what is beyond the end changes nothing
+        x = arith.select(stretched(mask, shape_of(mean)), x, mean)
+    turn = arith.addi(arith.divsi(start, frame.scalar(frame.blocks[c])), frame.scalar(1))
+    share = arith.divf(arith.constant(kind, 1.0), arith.sitofp(kind, turn))
+    before = arith.subf(x, mean)
+    mean = arith.addf(mean, arith.mulf(before, tt.splat(share, shape_of(mean))))
+    return [mean, arith.addf(squares, arith.mulf(before, arith.subf(x, mean)))]
+
+
+def _rows(frame: Frame, c: int, kind: ir.Type) -> Value:
+    """How many of the rows of the class `c` each place of a block has had, as floats."""
+    place = replace(frame, positions={}, masks={})
+    place.axes = frame.axes
+    place.place(c, None)
+    block = frame.blocks[c]
+    position = place.positions[c]
+    behind = arith.subi(frame.scalars.block(frame.sizes[c] + block - 1, list(shape_of(position))), position)
+    count = arith.divsi(behind, frame.scalars.block(block, list(shape_of(position))))
+    return arith.sitofp(tt.block_type(shape_of(position), kind), count)
+
+
+def _finish(writer: KernelWriter, node: Node, parts: Value) -> None:
+    """Adds up the parts of a sum."""
+    writer.finish([(node, reduction.analyse(node.op), [parts])])
