@@ -73,3 +73,33 @@ module attributes {cuesta.target = "hip:gfx942"} {
     }) {arg_attrs = [{}], cuesta.grid = [64, 1, 1], cuesta.stages = 3 : i64, cuesta.warps = 4 : i64, function_type = (tensor<256xf32>) -> (), noinline = false, sym_name = "round", sym_visibility = "public"} : () -> ()
   }
 }
+
+// -----
+
+// A quotient by a constant that is rounded to 16 bits after sums and products is a product; others are rounded correctly.
+// CHECK-LABEL: module attributes {cuesta.target = "cuda:90"}
+// CHECK: %[[R:.*]] = arith.constant dense<0.333333343> : tensor<256xf32>
+// CHECK: %[[Q:.*]] = arith.mulf %{{.*}}, %[[R]]
+// CHECK: arith.addf %[[Q]]
+// CHECK-COUNT-3: "tt.precise_divf"
+// CHECK-NOT: "tt.precise_divf"
+module attributes {cuesta.target = "cuda:90"} {
+  module @kernels {
+    "tt.func"() ({
+    ^bb0(%x: tensor<256xf32>, %y: tensor<256xf32>):
+      %c = arith.constant dense<3.0> : tensor<1xf32>
+      %three = "tt.broadcast"(%c) : (tensor<1xf32>) -> tensor<256xf32>
+      %q = "tt.precise_divf"(%x, %three) : (tensor<256xf32>, tensor<256xf32>) -> tensor<256xf32>
+      %s = arith.addf %q, %y : tensor<256xf32>
+      %n = arith.truncf %s : tensor<256xf32> to tensor<256xbf16>
+      %kept = "tt.precise_divf"(%y, %three) : (tensor<256xf32>, tensor<256xf32>) -> tensor<256xf32>
+      %down = math.floor %kept : tensor<256xf32>
+      %stored = "tt.precise_divf"(%x, %three) : (tensor<256xf32>, tensor<256xf32>) -> tensor<256xf32>
+      %both = arith.addf %stored, %down : tensor<256xf32>
+      %less = arith.cmpf olt, %both, %x : tensor<256xf32>
+      %other = "tt.precise_divf"(%x, %y) : (tensor<256xf32>, tensor<256xf32>) -> tensor<256xf32>
+      %rounded = arith.truncf %other : tensor<256xf32> to tensor<256xbf16>
+      "tt.return"() : () -> ()
+    }) {arg_attrs = [{}, {}], cuesta.grid = [64, 1, 1], cuesta.stages = 3 : i64, cuesta.warps = 4 : i64, function_type = (tensor<256xf32>, tensor<256xf32>) -> (), noinline = false, sym_name = "quotients", sym_visibility = "public"} : () -> ()
+  }
+}
