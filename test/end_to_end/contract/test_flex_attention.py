@@ -200,6 +200,27 @@ def test_kernels_of_gradients_on_a_gpu(name: str) -> None:
 
 
 @pytest.mark.usefixtures("gradients_on_cpu")
+@pytest.mark.parametrize("mask", [None, causal, lambda b, h, i, j: (TEXTS[i] == TEXTS[j]) & (i >= j)])
+@pytest.mark.parametrize("sizes", [(77, 77, 40, 40), (130, 197, 64, 64), (50, 200, 24, 48)])
+def test_gradients_of_ragged_sizes_on_a_gpu(mask: Callable[..., Tensor] | None, sizes: tuple[int, ...]) -> None:
+    """Lengths and heads that fill no blocks: what is loaded once, for rows and for columns, ends in zeros."""
+    queries, keys, depth, width = sizes
+    shapes = (queries, depth), (keys, depth), (keys, width), (queries, width)
+    *given, weight = (torch.randn(2, 2, *shape).to(torch.bfloat16) for shape in shapes)
+    table = create_block_mask(mask, None, None, queries, keys, device="cpu") if mask is not None else None
+
+    def gradients(run: Callable[..., Any], dtype: torch.dtype) -> tuple[Tensor, ...]:
+        inputs = [x.to(dtype).requires_grad_() for x in given]
+        return torch.autograd.grad((run(*inputs, block_mask=table) * weight.to(dtype)).sum(), inputs)
+
+    compiled = torch.compile(flex_attention, backend="cuesta", options={"target": "tt"})
+    actual = gradients(compiled, torch.bfloat16)
+    expected, exact = gradients(flex_attention, torch.bfloat16), gradients(flex_attention, torch.float64)
+    for ours, eager, right in zip(actual, expected, exact, strict=True):
+        assert (ours - right).norm() <= 2 * (eager - right).norm()
+
+
+@pytest.mark.usefixtures("gradients_on_cpu")
 @pytest.mark.parametrize("options", [{}, {"target": "tt"}])
 def test_gradients_of_captured_tensors_and_of_the_logsumexp(options: dict[str, Any]) -> None:
     table, factors = torch.randn(HEADS, 2 * LENGTH, requires_grad=True), torch.rand(HEADS, requires_grad=True)
