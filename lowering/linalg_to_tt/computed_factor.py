@@ -56,9 +56,9 @@ class _Turn:
     #: The ops that make the products' factors.
     making: set[ir.Operation]
     starts: dict[int, Value]
-    #: The left factors of the inner products, by the class along which the product sums, and the right ones so far.
-    lefts: Mapping[int, Value]
-    rights: dict[int, Value] = field(default_factory=dict)
+    #: The left factors of the inner products, by their ops, and the right ones so far.
+    lefts: Mapping[ir.Operation, Value]
+    rights: dict[ir.Operation, Value] = field(default_factory=dict)
 
 
 @dataclass
@@ -84,7 +84,7 @@ class ComputedFactor(Products):
         return set().union(*needed) - {node.op for own in self._all for node in own.products}
 
     def sums(self, whole: KernelWriter, starts: dict[int, Value], making: set[ir.Operation]) -> list[Value]:
-        lefts = {product.k: self._factor(product, 0, whole, starts, making) for product in self.inner}
+        lefts = {_op(product): self._factor(product, 0, whole, starts, making) for product in self.inner}
         carried = [own.carried(own._whole(own._at(starts))) for own in self._all]
         outside = _Turn(whole, making, starts, lefts)
         for part in self._parts(outside):
@@ -126,7 +126,7 @@ class ComputedFactor(Products):
         H200 the gradients of keys and values took 3 to 12 percent longer with each multiplied at once."""
         left = self.on([self.m, self.k], turn.starts, {})
         left.blocks = dict(turn.whole.blocks)
-        inner = {product.products[0].op: product for product in self.inner}
+        inner = {_op(product): product for product in self.inner}
         for node in self.writer.nodes:
             if node.op in inner:
                 left.blocks[node.op.results[0]] = self._inner(inner[node.op], left, turn)
@@ -260,13 +260,19 @@ class ComputedFactor(Products):
         with node.op.location:
             right = self._inner_right(product, turn)
             nothing = tt.full(left.frame.shape([self.m, self.k]), node.op.results[0].type.element_type, 0)
-            return tt.dot(turn.lefts[product.k], right, nothing, precision_of(node.op))
+            return tt.dot(turn.lefts[node.op], right, nothing, precision_of(node.op))
 
     def _inner_right(self, product: Products, turn: _Turn) -> Value:
         """The right factor of an inner product, computed once a turn."""
-        if product.k not in turn.rights:
-            turn.rights[product.k] = self._factor(product, 1, turn.whole, turn.starts, turn.making)
-        return turn.rights[product.k]
+        if _op(product) not in turn.rights:
+            turn.rights[_op(product)] = self._factor(product, 1, turn.whole, turn.starts, turn.making)
+        return turn.rights[_op(product)]
+
+
+def _op(product: Products) -> ir.Operation:
+    """The op of an inner product. Its class along K may be another's too, where keys and values are one tensor."""
+    (node,) = product.products
+    return node.op
 
 
 def _parted(values: Sequence[Value], like: Sequence[Sequence[Value]]) -> list[list[Value]]:

@@ -48,8 +48,9 @@ def seen_by_tables(
     low: Value,
     high: Value,
 ) -> tuple[Value, Value]:
-    """The first of the keys `low`..`high` that a query may see, and the number behind the last; `high` and `low` if
-    there is none. `whole` has computed what is outside the loop of the block at `starts`."""
+    """The first of the keys `low`..`high` that a query may see, and the number behind the last: an empty range if there
+    is none, or no key between `low` and `high`. Both are within the tensor. `whole` has computed what is outside the
+    loop of the block at `starts`."""
     size = product.writer.frame.sizes[product.k]
     width = min(_AT_ONCE, power_at_least(size)) if isinstance(size, int) else _AT_ONCE
     limits = [
@@ -57,7 +58,13 @@ def seen_by_tables(
         for table in tables
         for side, predicate in _LIMITS[table.predicate].items()
     ]
-    loop = scf.ForOp(low, high, product.writer.frame.scalar(width), [high, low])
+    # Bounds by position may leave a block nothing, and then be anywhere.
+    scalar = product.writer.frame.scalar
+    low = arith.minsi(low, arith.maxsi(high, scalar(0)))
+    high = arith.maxsi(high, low)
+    # Parts begin at multiples of their width, as masks are left out where these fill the tensor.
+    begin = arith.muli(arith.divsi(low, scalar(width)), scalar(width))
+    loop = scf.ForOp(begin, high, scalar(width), [high, low])
     with ir.InsertionPoint(loop.body):
         first, last = loop.inner_iter_args
         here = {**starts, product.k: loop.induction_variable}
@@ -65,10 +72,11 @@ def seen_by_tables(
         own.blocks = dict(whole.blocks)
         position = own.frame.positions[product.k]
         seen = arith.cmpi(_Predicate.slt, position, _like(position, high))
+        seen = arith.andi(seen, arith.cmpi(_Predicate.sge, position, _like(position, low)))
         for table, predicate, limit in limits:
             x = stretched(_keys(own, table), shape_of(position))
             seen = arith.andi(seen, arith.cmpi(predicate, x, _like(x, limit)))
-        behind = arith.addi(position, _like(position, product.writer.frame.scalar(1)))
+        behind = arith.addi(position, _like(position, scalar(1)))
         lowest = arith.select(seen, position, _like(position, high))
         highest = arith.select(seen, behind, _like(position, low))
         first = arith.minsi(first, tt.unsplat(tt.reduce([lowest], 1, arith.minsi)[0]))

@@ -30,6 +30,9 @@ from cuesta.dialects.types import byte_size, spelled
 from cuesta.passes.infra.registry import Pass, register_pass
 
 _LOG2_E = math.log2(math.e)
+#: The largest number of a row whose product by log2 e is finite for certain, and the factor of rows beyond: a model may
+#: hide scores by the lowest float, and a row that sees nothing has equal weights.
+_LARGEST, _SMALL = 2.0**126, 2.0**-10
 _MAXIMA = {arith.MaxNumFOp.OPERATION_NAME: arith.maxnumf, arith.MaximumFOp.OPERATION_NAME: arith.maximumf}
 
 
@@ -107,10 +110,23 @@ def _power(op: ir.Operation, fast: bool) -> ir.Value | None:
     x, y = difference.operands
     if maker(y, Broadcast) is None:
         return None
-    source, number = _scaled(x) or (x, 1.0)
-    row = tt.broadcast(_times(unrepeated(y), -_LOG2_E), tt.shape_of(x))
-    exponent = functions.fma(source, tt.full(tt.shape_of(x), tt.element_of(x), number * _LOG2_E), row)
+    shape, row = tt.shape_of(x), unrepeated(y)
+    if (found := _scaled(x)) is not None:
+        source, number = found
+        factor = tt.full(shape, tt.element_of(x), number * _LOG2_E)
+        negative = _times(row, -_LOG2_E)
+    else:
+        source, factor = x, tt.broadcast(_factors(row, 1), shape)
+        negative = arith.mulf(row, _factors(row, -1))
+    exponent = functions.fma(source, factor, tt.broadcast(negative, shape))
     return per_float(exponent, POWER) if fast else functions.exp2(exponent)
+
+
+def _factors(row: ir.Value, sign: int) -> ir.Value:
+    """log2 e for each row, and a small factor for one of the largest numbers, where any difference is a large one."""
+    kind, shape = tt.element_of(row), tt.shape_of(row)
+    is_large = arith.cmpf(arith.CmpFPredicate.OGT, functions.absf(row), tt.full(shape, kind, _LARGEST))
+    return arith.select(is_large, tt.full(shape, kind, sign * _SMALL), tt.full(shape, kind, sign * _LOG2_E))
 
 
 #: Op → what replaces it, if anything does.

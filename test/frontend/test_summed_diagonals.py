@@ -32,6 +32,14 @@ SUMMED: dict[str, tuple[Callable[[], list[Tensor]], tuple[int, ...]]] = {
     "sums": (lambda: [heads(), rows() + torch.arange(1, KEYS + 1)], (HEADS, QUERIES + KEYS)),
     "two rows apart": (lambda: [heads(), rows() + rows() - torch.arange(KEYS) + KEYS], (HEADS, 20)),
     "of parts": (lambda: [heads(), (rows().expand(9, QUERIES, KEYS) - torch.arange(KEYS) + 9)[2:3]], (HEADS, 16)),
+    "a place of size 1": (
+        lambda: [heads(), (torch.arange(1) + torch.arange(QUERIES))[:, None] + torch.arange(KEYS)],
+        (HEADS, QUERIES + KEYS),
+    ),
+    "a row of size 1": (
+        lambda: [heads(), torch.arange(9)[:, None][4:5] + rows() + torch.arange(KEYS)],
+        (HEADS, 4 + QUERIES + KEYS),
+    ),
     "of all heads": (lambda: [(rows() - torch.arange(KEYS) + KEYS).expand(2, HEADS, -1, -1)], (QUERIES + KEYS,)),
 }
 #: Sums that stay as they are.
@@ -78,6 +86,29 @@ def test_other_sums(name: str) -> None:
     sum_diagonals(gm, GPU)
     assert gm.graph.find_nodes(op="call_function", target=aten.index_put.default)
     torch.testing.assert_close(gm(values), function(values))
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.bool])
+def test_sums_of_other_numbers(dtype: torch.dtype) -> None:
+    """Their sum has another type, or is no sum."""
+    function, values = summed("distances")
+    gm = make_fx(function, tracing_mode="fake")(values.to(dtype))
+    sum_diagonals(gm, GPU)
+    assert gm.graph.find_nodes(op="call_function", target=aten.index_put.default)
+
+
+def test_positions_computed_in_many_ways() -> None:
+    """Each op is looked at once."""
+
+    def function(values: Tensor) -> Tensor:
+        at = rows() - torch.arange(KEYS)
+        for _ in range(40):
+            at = at - at
+        return values.new_zeros(HEADS, 20).index_put([heads(), at], values, accumulate=True)
+
+    gm = make_fx(function, tracing_mode="fake")(torch.randn(2, HEADS, QUERIES, KEYS))
+    sum_diagonals(gm, GPU)
+    assert gm.graph.find_nodes(op="call_function", target=aten.index_put.default)
 
 
 def test_a_cpu_adds_in_order() -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
@@ -28,6 +28,8 @@ aten = torch.ops.aten
 _SUMS = frozenset({aten.index_put, aten._unsafe_index_put})
 _SAME = frozenset({aten.view, aten._unsafe_view, aten.reshape, aten.unsqueeze, aten.squeeze, aten.clone, aten.alias})
 _INTEGERS = (torch.int32, torch.int64)
+#: Integers of both types are less in all that is looked at, so no sum wraps around.
+_MOST = 1 << 31
 _CONVERSIONS = frozenset({aten._to_copy, torch.ops.prims.convert_element_type})
 
 
@@ -38,29 +40,43 @@ class Linear:
     steps: tuple[int, ...]
     start: int
 
-    def fits(self, shape: Sequence[int], places: int) -> bool:
-        """Whether all of them are places of a dim of this size."""
+    def fits(self, shape: Sequence[int], first: int, behind: int) -> bool:
+        """Whether all of a tensor of this shape are at least `first` and less than `behind`."""
         ends = [step * (size - 1) for step, size in zip(self.steps, shape, strict=True)]
         least, most = (self.start + sum(pick(end, 0) for end in ends) for pick in (min, max))
-        return least >= 0 and most < places
+        return least >= first and most < behind
 
 
-def linear(node: Any) -> Linear | None:
-    """The integers that a node computes, from positions alone and linear in their place; None for any others."""
+_Known: TypeAlias = "dict[Node, Linear | None]"
+
+
+def linear(node: Any, known: _Known) -> Linear | None:
+    """The integers that a node computes, from positions alone and linear in their place; None for any others. `known`
+    has what was found before, and takes what is found."""
     if isinstance(node, int) and not isinstance(node, bool):
         return Linear((), node)
     meta = node.meta.get("val") if isinstance(node, Node) else None
     if not isinstance(meta, Tensor) or meta.dtype not in _INTEGERS or not all(isinstance(n, int) for n in meta.shape):
         return None
-    packet, shape = packet_of(node), tuple(meta.shape)
+    if node not in known:
+        found, shape = _linear(node, tuple(meta.shape), known), tuple(meta.shape)
+        if found is not None:
+            found = Linear(tuple(step if n > 1 else 0 for step, n in zip(found.steps, shape, strict=True)), found.start)
+        known[node] = found if found is not None and found.fits(shape, -_MOST, _MOST) else None
+    return known[node]
+
+
+def _linear(node: Node, shape: Sequence[int], known: _Known) -> Linear | None:
+    """As `linear`, for a tensor of this shape. A step along a dim of size 1 may be anything."""
+    packet = packet_of(node)
     if packet is aten.arange:
         return _line(node)
     if packet in _CONVERSIONS or packet in _SAME or packet is aten.expand:
-        return _moved(node, shape)
+        return _moved(node, shape, known)
     if packet is aten.slice:
-        return _part(node)
+        return _part(node, known)
     if packet in (aten.add, aten.sub) and not node.kwargs:
-        return _sum([linear(x) for x in node.args], -1 if packet is aten.sub else 1, shape)
+        return _sum([linear(x, known) for x in node.args], -1 if packet is aten.sub else 1, shape)
     return None
 
 
@@ -72,10 +88,10 @@ def _line(node: Node) -> Linear | None:
     return Linear((numbers[2] if len(numbers) > 2 else 1,), first)
 
 
-def _part(node: Node) -> Linear | None:
+def _part(node: Node, known: _Known) -> Linear | None:
     """The integers of a slice."""
     source, *rest = node.args
-    found, numbers = linear(source), _numbers(rest)
+    found, numbers = linear(source, known), _numbers(rest)
     if found is None or numbers is None or not isinstance(source, Node):
         return None
     dim, first, _, step = (*numbers, *(0, 0, 0, 1)[len(numbers) :])
@@ -91,10 +107,10 @@ def _numbers(arguments: Sequence[Any]) -> list[int] | None:
     return [*arguments] if all(isinstance(n, int) for n in arguments) else None
 
 
-def _moved(node: Node, shape: Sequence[int]) -> Linear | None:
+def _moved(node: Node, shape: Sequence[int], known: _Known) -> Linear | None:
     """The integers of a node's operand in another shape, which differs in dims of size 1 alone, or repeated."""
     source = node.args[0]
-    found = linear(source)
+    found = linear(source, known)
     if found is None or not isinstance(source, Node):
         return None
     given = tuple(source.meta["val"].shape)
@@ -147,7 +163,7 @@ class Diagonal:
             return None
         ((place, (rows, columns)),) = across
         positions = found[place]
-        if abs(positions.steps[columns]) != 1 or not positions.fits(shape, places[place]):
+        if abs(positions.steps[columns]) != 1 or not positions.fits(shape, 0, places[place]):
             return None
         return Diagonal(
             tuple(dims), place, rows, columns, positions.steps[rows], positions.steps[columns], positions.start
@@ -179,9 +195,12 @@ def _summed(write: NodeWriter, node: Node) -> Node | None:
     x, indices, values, *rest = node.args  # type: ignore[assignment]
     assert isinstance(x, Node) and isinstance(values, Node)
     places, shape = node.meta["val"].shape, values.meta["val"].shape
+    if not values.meta["val"].dtype.is_floating_point or node.meta["val"].dtype != values.meta["val"].dtype:
+        return None
     if not (rest and rest[0]) or len(indices) != len(places) or not all(isinstance(n, int) for n in (*places, *shape)):
         return None
-    found = [linear(index) for index in indices]
+    known: _Known = {}
+    found = [linear(index, known) for index in indices]
     given = [f for f in found if f is not None]
     if len(given) < len(found) or torch.broadcast_shapes(*(i.meta["val"].shape for i in indices)) != tuple(shape):
         return None

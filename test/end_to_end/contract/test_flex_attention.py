@@ -221,6 +221,70 @@ def test_gradients_of_ragged_sizes_on_a_gpu(mask: Callable[..., Tensor] | None, 
 
 
 @pytest.mark.usefixtures("gradients_on_cpu")
+@pytest.mark.parametrize("places", [(0, 0, 0), (0, 1, 1), (0, 0, 1), (0, 1, 0)])
+def test_gradients_of_one_tensor_in_several_places_on_a_gpu(places: tuple[int, ...]) -> None:
+    given = [torch.randn(1, 2, 50, 32).to(torch.bfloat16) for _ in range(2)]
+
+    def function(*inputs: Tensor) -> Tensor:
+        return flex_attention(*(inputs[i] for i in places)).square()
+
+    def gradients(run: Callable[..., Any], dtype: torch.dtype) -> tuple[Tensor, ...]:
+        inputs = [x.to(dtype).requires_grad_() for x in given[: max(places) + 1]]
+        return torch.autograd.grad(run(*inputs).sum(), inputs)
+
+    actual = gradients(torch.compile(function, backend="cuesta", options={"target": "tt"}), torch.bfloat16)
+    expected, exact = gradients(function, torch.bfloat16), gradients(function, torch.float64)
+    for ours, eager, right in zip(actual, expected, exact, strict=True):
+        assert (ours - right).norm() <= 2 * (eager - right).norm()
+
+
+CONSTANTS = torch.arange(256) // 70
+#: Masks whose bounds by position leave some blocks of queries, or of keys, nothing.
+EMPTY: list[Callable[..., Tensor]] = [
+    lambda b, h, i, j: (CONSTANTS[i] == CONSTANTS[j]) & (i - 150 >= j),
+    lambda b, h, i, j: (CONSTANTS[i] <= CONSTANTS[j]) & (j - 100 >= i),
+    lambda b, h, i, j: (CONSTANTS[i] <= CONSTANTS[j]) & (i >= 100),
+    lambda b, h, i, j: (CONSTANTS[i] == CONSTANTS[j]) & (i >= j),
+]
+
+
+@pytest.mark.usefixtures("gradients_on_cpu")
+@pytest.mark.parametrize("mask", EMPTY)
+@pytest.mark.parametrize("sizes", [(192, 192), (64, 256), (256, 64), (64, 130)])
+def test_blocks_that_see_nothing_on_a_gpu(mask: Callable[..., Tensor], sizes: tuple[int, int]) -> None:
+    table = create_block_mask(mask, None, None, *sizes, device="cpu")
+    given = [torch.randn(1, 1, sizes[i > 0], 32) for i in range(3)]
+
+    def results(run: Callable[..., Any]) -> list[Tensor]:
+        inputs = [x.clone().requires_grad_() for x in given]
+        result = run(*inputs, block_mask=table)
+        return [result, *torch.autograd.grad(result.square().sum(), inputs)]
+
+    options: dict[str, Any] = {"target": "tt", "attention": "kernel"}
+    compiled = torch.compile(flex_attention, backend="cuesta", dynamic=False, options=options)
+    assert_close(results(compiled), results(flex_attention), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_rows_hidden_by_the_lowest_float_on_a_gpu(dtype: torch.dtype) -> None:
+    """They have equal weights, as in eager, though the lowest float times log2 e is infinite."""
+    q, k, v = (torch.randn(1, 2, 130, 64).to(dtype) for _ in range(3))
+    at = torch.arange(130)
+    mask = (at[:, None] >= at) & (at[:, None] >= 10)
+
+    def attended(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        scores = (q @ k.transpose(-1, -2) * 0.125).float().masked_fill(~mask, torch.finfo(torch.float32).min)
+        return scores.softmax(-1).to(v.dtype) @ v
+
+    compiled = torch.compile(attended, backend="cuesta", options={"target": "tt", "attention": "kernel"})
+    actual = compiled(q, k, v)
+    assert_close(actual, attended(q, k, v), rtol=0.0, atol=1e-2)
+    assert_close(actual[:, :, :10], v.float().mean(2, keepdim=True).expand(1, 2, 10, 64).to(dtype))
+    ((kernel,),) = ([k["ops"] for k in g["kernels"]] for g in cuesta.report().as_dict()["graphs"])
+    assert "attention" in kernel
+
+
+@pytest.mark.usefixtures("gradients_on_cpu")
 @pytest.mark.parametrize("options", [{}, {"target": "tt"}])
 def test_gradients_of_captured_tensors_and_of_the_logsumexp(options: dict[str, Any]) -> None:
     table, factors = torch.randn(HEADS, 2 * LENGTH, requires_grad=True), torch.rand(HEADS, requires_grad=True)
