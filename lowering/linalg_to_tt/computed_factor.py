@@ -1,5 +1,5 @@
 """Writes kernels of a product whose left factor is computed in the kernel: a loop that computes a block of the factor
-from other products, and multiplies it at once. No element of the factor is in memory.
+from other products, and multiplies it in the same turn. No element of the factor is in memory.
 
     acc = 0                                              one program: BLOCK_M rows, all columns of the result
     for k in first..last that some row needs, step BLOCK_K:
@@ -226,13 +226,13 @@ class ComputedFactor(Products):
         return value
 
     def _of_all(self, find: Callable[..., list[_Found]]) -> list[_Found]:
-        """What `find` finds about each of the factors: `bounds_of` or `tables_of`."""
+        """The bounds or tables that `find`, `bounds_of` or `tables_of`, finds for every factor."""
         found, *others = (find(own.writer.nodes, own.factor, own.m, own.k, own.hidden) for own in self._all)
         return [one for one in found if all(one in other for other in others)]
 
     def _starts(self, parallel: Sequence[int], left: Value) -> dict[int, Value]:
-        """As for any product, but where later rows see more the last come first: programs that begin last, when others
-        have ended, then have least to do."""
+        """As for any product, but the last rows come first where an upper bound grows with the rows: the programs that
+        begin last then have least to do."""
         starts, frame = super()._starts(parallel, left), self.writer.frame
         if any(not bound.is_lower and bound.slope > 0 for bound in self._of_all(bounds_of)):
             blocks = blocks_along(frame.sizes[self.m], frame.blocks[self.m])
@@ -270,7 +270,8 @@ class ComputedFactor(Products):
 
 
 def _op(product: Products) -> ir.Operation:
-    """The op of an inner product. Its class along K may be another's too, where keys and values are one tensor."""
+    """The op of an inner product, which tells it from others: where keys and values are one tensor, two of them share a
+    class along K."""
     (node,) = product.products
     return node.op
 

@@ -111,7 +111,8 @@ def _power(op: ir.Operation, fast: bool) -> ir.Value | None:
     if maker(y, Broadcast) is None:
         return None
     shape, row = tt.shape_of(x), unrepeated(y)
-    if (found := _scaled(x)) is not None:
+    found = _scaled(x)
+    if found is not None and _are_scores(found[0]):
         source, number = found
         factor = tt.full(shape, tt.element_of(x), number * _LOG2_E)
         negative = _times(row, -_LOG2_E)
@@ -120,6 +121,17 @@ def _power(op: ir.Operation, fast: bool) -> ir.Value | None:
         negative = arith.mulf(row, _factors(row, -1))
     exponent = functions.fma(source, factor, tt.broadcast(negative, shape))
     return per_float(exponent, POWER) if fast else functions.exp2(exponent)
+
+
+def _are_scores(x: ir.Value) -> bool:
+    """Whether a block is a product, or chosen between one and -inf: far from the lowest float, unlike what a model adds
+    to scores, or puts in their place."""
+    op = maker(x)
+    if op is None or Dot.matches(op):
+        return op is not None
+    sides = op.operands[1:] if op.name == arith.SelectOp.OPERATION_NAME else []
+    kept = [side for side in sides if number_of(side) != -math.inf]
+    return len(kept) == 1 and _are_scores(kept[0])
 
 
 def _factors(row: ir.Value, sign: int) -> ir.Value:

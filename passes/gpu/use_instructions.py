@@ -18,7 +18,8 @@ gradient of batch norm and silu took 147 µs for 77 million numbers without this
 120 µs with both.
 
 A quotient that is rounded correctly takes a dozen instructions and a branch. Where it is rounded to 16 bits after sums
-and products alone, the last of its 24 bits does not show, and a constant's reciprocal takes one instruction.
+and products alone, the last of its 24 bits shows only if a sum cancels all others, and a constant's reciprocal takes
+one instruction.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ _CHOOSING = {
         tt.Broadcast,
     )
 }
-#: Ops after which a small difference of their operands is as small.
+#: Ops that make nothing large of a small difference, unlike a comparison or a rounding to integers.
 _SMOOTH = _IN_PAIRS | {arith.SelectOp.OPERATION_NAME}
 #: The least and the most that a constant may be for its reciprocal to be no denormal.
 _LEAST_DIVISOR, _MOST_DIVISOR = 2.0**-100, 2.0**100
@@ -59,7 +60,8 @@ _ENDING = {op.OPERATION_NAME for op in (arith.TruncFOp, arith.CmpFOp, tt.Store)}
 
 @register_pass("use-instructions")
 class UseInstructions(Pass):
-    """Rounds to bf16 in pairs, and computes logistic functions of narrow numbers by fast instructions."""
+    """Rounds to bf16 in pairs, computes logistic functions of narrow numbers by fast instructions, and multiplies by a
+    constant's reciprocal where a quotient is rounded to 16 bits."""
 
     def run(self, module: ir.Module) -> None:
         if target_of(module).kind != "cuda":

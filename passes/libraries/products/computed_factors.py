@@ -9,8 +9,8 @@ part of call-libraries.
 
 On a GPU form-kernels fuses all of it: a program has a block of rows and walks along K, and no tensor of scores is in
 memory. Each such product gets ops of its own for its factor, because recomputing them is cheaper than memory: the ops
-are marked with the product's number, so that cse does not join them with another product's. A factor that is
-transposed is computed transposed.
+are marked with the product's number, so that cse does not join them with another product's. Where form-kernels makes
+one kernel of two such products, it drops what both brought. A factor that is transposed is computed transposed.
 """
 
 from __future__ import annotations
@@ -49,8 +49,7 @@ LARGEST = 128
 #: sides of up to `_NARROW` and of more.
 _NARROW = 64
 _PLAIN = (64, 64, 4, 3), (128, 64, 8, 3)
-#: Of factors that are transposed, which come in pairs: sums for the gradients of keys and of values share registers.
-#: And of those where a mask hides some elements.
+#: For transposed factors. Their products come in pairs, whose sums must fit the registers together.
 _TURNED = (64, 64, 4, 3), (64, 64, 4, 2)
 _MASKED = (64, 32, 4, 3), (64, 64, 4, 2)
 #: The most products that a factor is computed from, and the most values that are looked at on the way to them.

@@ -265,8 +265,9 @@ def test_blocks_that_see_nothing_on_a_gpu(mask: Callable[..., Tensor], sizes: tu
     assert_close(results(compiled), results(flex_attention), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("scale", [1.0, 0.9])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_rows_hidden_by_the_lowest_float_on_a_gpu(dtype: torch.dtype) -> None:
+def test_rows_hidden_by_the_lowest_float_on_a_gpu(dtype: torch.dtype, scale: float) -> None:
     """They have equal weights, as in eager, though the lowest float times log2 e is infinite."""
     q, k, v = (torch.randn(1, 2, 130, 64).to(dtype) for _ in range(3))
     at = torch.arange(130)
@@ -274,7 +275,7 @@ def test_rows_hidden_by_the_lowest_float_on_a_gpu(dtype: torch.dtype) -> None:
 
     def attended(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         scores = (q @ k.transpose(-1, -2) * 0.125).float().masked_fill(~mask, torch.finfo(torch.float32).min)
-        return scores.softmax(-1).to(v.dtype) @ v
+        return (scores * scale).softmax(-1).to(v.dtype) @ v
 
     compiled = torch.compile(attended, backend="cuesta", options={"target": "tt", "attention": "kernel"})
     actual = compiled(q, k, v)
