@@ -60,8 +60,7 @@ _ENDING = {op.OPERATION_NAME for op in (arith.TruncFOp, arith.CmpFOp, tt.Store)}
 
 @register_pass("use-instructions")
 class UseInstructions(Pass):
-    """Rounds to bf16 in pairs, computes logistic functions of narrow numbers by fast instructions, and multiplies by a
-    constant's reciprocal where a quotient is rounded to 16 bits."""
+    """Rounds to bf16 in pairs; takes fast instructions for logistic functions and for quotients that are rounded."""
 
     def run(self, module: ir.Module) -> None:
         if target_of(module).kind != "cuda":
