@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -66,3 +67,19 @@ class NodeWriter:
         node.meta["val"] = held if is_fake else self._mode.from_tensor(held, static_shapes=True)
         self._held.append((value, device, node))
         return node
+
+
+def replace_each(
+    gm: GraphModule, topic: str, nodes: Sequence[Node], rewrite: Callable[[NodeWriter, Node], Node | None]
+) -> None:
+    """Replaces each of these nodes of a graph by what `rewrite` writes in front of it. None leaves the node."""
+    if not nodes:
+        return
+    write = NodeWriter(gm, topic)
+    for node in nodes:
+        with gm.graph.inserting_before(node):
+            made = rewrite(write, node)
+        if made is not None:
+            node.replace_all_uses_with(made)
+    gm.graph.eliminate_dead_code()
+    gm.recompile()

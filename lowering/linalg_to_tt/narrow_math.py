@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 
 from cuesta._mlir import arith, ir, math
 from cuesta.dialects import tt
-from cuesta.dialects.tt.repeated import number_of
+from cuesta.dialects.tt.repeated import reciprocal_of
 from cuesta.dialects.tt.types import element_of, shape_of
 from cuesta.dialects.types import byte_size, is_float, spelled
 from cuesta.lowering.linalg_to_tt.frame import Value
@@ -31,8 +31,6 @@ _LAST_SQUARE = 15.3664
 # tanh(x) as x + x^3 (A + B x^2) where |x| is less than _SMALL: 2 / (1 + exp(-2x)) - 1 loses the last bits of its value.
 _A, _B = -0.33326135, 0.12915056
 _SMALL = 0.25
-#: The least divisor that is replaced by its reciprocal: neither is denormal.
-_LEAST_DIVISOR = 2.0**-100
 
 #: 2^23 as f32, whose last bit is worth 1: with a byte in its last bits it is 2^23 more than the byte.
 _UNIT, _UNIT_BITS = float(1 << 23), 0x4B000000
@@ -86,10 +84,8 @@ def tanh(x: Value) -> Value:
 
 def quotient(x: Value, y: Value) -> Value:
     """x / y of blocks of f32."""
-    number = number_of(y)
-    if number is None or not _LEAST_DIVISOR <= abs(number) <= 1 / _LEAST_DIVISOR:
-        return arith.divf(x, y)
-    return arith.mulf(x, _like(x, 1 / number))
+    reciprocal = reciprocal_of(y)
+    return arith.divf(x, y) if reciprocal is None else arith.mulf(x, _like(x, reciprocal))
 
 
 def _polynomial(x: Value, coefficients: Sequence[float]) -> Value:

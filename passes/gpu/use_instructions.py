@@ -34,7 +34,7 @@ from cuesta.dialects.kernel_module import kernel_modules
 from cuesta.dialects.top_module import target_of
 from cuesta.dialects.tt.instructions import LOGISTIC, ROUND, per_float
 from cuesta.dialects.tt.ops import PreciseDivF
-from cuesta.dialects.tt.repeated import number_of
+from cuesta.dialects.tt.repeated import number_of, reciprocal_of
 from cuesta.dialects.upstream_fields import splat_of
 from cuesta.passes.infra.registry import Pass, register_pass
 
@@ -52,8 +52,6 @@ _CHOOSING = {
 }
 #: Ops that make nothing large of a small difference, unlike a comparison or a rounding to integers.
 _SMOOTH = _IN_PAIRS | {arith.SelectOp.OPERATION_NAME}
-#: The least and the most that a constant may be for its reciprocal to be no denormal.
-_LEAST_DIVISOR, _MOST_DIVISOR = 2.0**-100, 2.0**100
 #: Ops that take numbers as they are.
 _ENDING = {op.OPERATION_NAME for op in (arith.TruncFOp, arith.CmpFOp, tt.Store)}
 
@@ -151,12 +149,12 @@ def _take_logistic(op: ir.Operation) -> None:
 def _take_reciprocal(op: ir.Operation) -> None:
     """Replaces a quotient by a constant that is rounded to 16 bits."""
     dividend, divisor = op.operands
-    number = number_of(divisor)
-    if number is None or not _LEAST_DIVISOR <= abs(number) <= _MOST_DIVISOR or not _is_rounded(op.results[0]):
+    reciprocal = reciprocal_of(divisor)
+    if reciprocal is None or not _is_rounded(op.results[0]):
         return
     with ir.InsertionPoint(op), op.location:
-        reciprocal = tt.full(tt.shape_of(dividend), tt.element_of(dividend), 1 / number)
-        op.results[0].replace_all_uses_with(arith.mulf(dividend, reciprocal))
+        factor = tt.full(tt.shape_of(dividend), tt.element_of(dividend), reciprocal)
+        op.results[0].replace_all_uses_with(arith.mulf(dividend, factor))
     op.erase()
 
 

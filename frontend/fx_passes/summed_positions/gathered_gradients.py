@@ -26,8 +26,8 @@ from torch.fx import GraphModule, Node
 
 from cuesta.frontend.constant_nodes import NotConstant
 from cuesta.frontend.constant_values import evaluate
-from cuesta.frontend.fx_nodes import packet_of
-from cuesta.frontend.fx_passes.node_writer import NodeWriter
+from cuesta.frontend.fx_nodes import is_for_gpu, packet_of
+from cuesta.frontend.fx_passes.node_writer import NodeWriter, replace_each
 from cuesta.targets import Target
 from cuesta.torch_private.fake_tensors import unset_fake_temporarily
 
@@ -95,22 +95,20 @@ def gather_gradients(gm: GraphModule, target: Target | None = None) -> None:
     """Rewrites the sums of a joint graph that have constant positions, where that pays on the target. Without a target,
     the device of the tensors decides."""
     sums = [node for node in gm.graph.nodes if packet_of(node) in _SUMS and _pays(node, target)]
-    if not sums:
-        return
-    write = NodeWriter(gm, "runs")
-    for node in sums:
-        with gm.graph.inserting_before(node), unset_fake_temporarily():
-            total = _SUMS[packet_of(node)](write, node)
-        if total is not None:
-            node.replace_all_uses_with(total)
-    gm.graph.eliminate_dead_code()
-    gm.recompile()
+    replace_each(gm, "runs", sums, _total)
+
+
+def _total(write: NodeWriter, node: Node) -> Node | None:
+    """The sum that a node computes; None where that would not pay."""
+    with unset_fake_temporarily():
+        found: Node | None = _SUMS[packet_of(node)](write, node)
+    return found
 
 
 def _pays(node: Node, target: Target | None) -> bool:
     """Whether reading is faster. A CPU adds in order without a sort, and has no thousands of threads for the reads: the
     gradient of images resized to four times the sides takes there twice as long in this form."""
-    return target.gpu if target is not None else node.meta["val"].device.type != "cpu"
+    return is_for_gpu(node, target)
 
 
 # -- sums of whole slices -----------------------------------------------------------------------

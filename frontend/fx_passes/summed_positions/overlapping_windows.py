@@ -20,7 +20,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from cuesta.frontend.fx_nodes import packet_of
-from cuesta.frontend.fx_passes.node_writer import NodeWriter
+from cuesta.frontend.fx_passes.node_writer import NodeWriter, replace_each
 from cuesta.frontend.fx_passes.summed_positions.gathered_gradients import added
 
 aten = torch.ops.aten
@@ -62,14 +62,8 @@ class Windows:
 
 def add_windows(gm: GraphModule) -> None:
     """Rewrites a graph's sums at positions of overlapping windows."""
-    write = NodeWriter(gm, "windows")
-    for node in [node for node in gm.graph.nodes if node.target == aten.index_add.default]:
-        with gm.graph.inserting_before(node):
-            total = _summed(write, node)
-        if total is not None:
-            node.replace_all_uses_with(total)
-    gm.graph.eliminate_dead_code()
-    gm.recompile()
+    sums = [node for node in gm.graph.nodes if node.target == aten.index_add.default]
+    replace_each(gm, "windows", sums, _summed)
 
 
 def _summed(write: NodeWriter, node: Node) -> Node | None:

@@ -4,8 +4,8 @@
     %r = index_put(zeros(L + S - 1), [%p], %g, accumulate) →    %v = index(%g, [arange(L)[:, None], clamp(%j)])
                                                                 %r = sum(where(0 <= %j < S, %v, 0), 0)
 
-So is the gradient of a bias by distance that attention's scores read. All positions are linear in the places of the
-values: that is read off the ops that make them, so tables of any length are never computed.
+The gradient of a bias by distance, which attention's scores read, is such a sum. Its positions are linear in the
+places of the values. That is read off the ops that make them, so tables of any length are never computed.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
 
-from cuesta.frontend.fx_nodes import packet_of
-from cuesta.frontend.fx_passes.node_writer import NodeWriter
+from cuesta.frontend.fx_nodes import is_for_gpu, packet_of
+from cuesta.frontend.fx_passes.node_writer import NodeWriter, replace_each
 from cuesta.frontend.fx_passes.summed_positions.gathered_gradients import added
 from cuesta.targets import Target
 
@@ -28,7 +28,7 @@ aten = torch.ops.aten
 _SUMS = frozenset({aten.index_put, aten._unsafe_index_put})
 _SAME = frozenset({aten.view, aten._unsafe_view, aten.reshape, aten.unsqueeze, aten.squeeze, aten.clone, aten.alias})
 _INTEGERS = (torch.int32, torch.int64)
-#: Integers of both types are less in all that is looked at, so no sum wraps around.
+#: All integers on the way to positions must be less, so that none of either type wraps around.
 _MOST = 1 << 31
 _CONVERSIONS = frozenset({aten._to_copy, torch.ops.prims.convert_element_type})
 
@@ -39,6 +39,11 @@ class Linear:
 
     steps: tuple[int, ...]
     start: int
+
+    @staticmethod
+    def along(dim: int, rank: int) -> Linear:
+        """The places along a dim, of a tensor of this rank."""
+        return Linear(tuple(int(d == dim) for d in range(rank)), 0)
 
     def fits(self, shape: Sequence[int], first: int, behind: int) -> bool:
         """Whether all of a tensor of this shape are at least `first` and less than `behind`."""
@@ -115,9 +120,7 @@ def _moved(node: Node, shape: Sequence[int], known: _Known) -> Linear | None:
         return None
     given = tuple(source.meta["val"].shape)
     if packet_of(node) is aten.expand:
-        missing = len(shape) - len(given)
-        kept = [0 if given[d] == 1 else found.steps[d] for d in range(len(given))]
-        return Linear((*[0] * missing, *kept), found.start)
+        return Linear((0,) * (len(shape) - len(given)) + found.steps, found.start)
     if [n for n in given if n != 1] != [n for n in shape if n != 1]:
         return None
     steps = iter(step for step, n in zip(found.steps, given, strict=True) if n != 1)
@@ -134,11 +137,11 @@ def _sum(terms: Sequence[Linear | None], sign: int, shape: Sequence[int]) -> Lin
 
 @dataclass(frozen=True)
 class Diagonal:
-    """How values are summed: dim d of the result but `place` has their dim `dims[d]`; at `place` it has diagonals of
-    their dims `rows` and `columns`, which is at start + row_step * row + column_step * column. The step of a column is
-    1 or -1."""
+    """How values are summed. Dim `place` of the result has diagonals of the values: that of (row, column) is at
+    start + row_step * row + column_step * column, and column_step is 1 or -1. The result's other dims, in order, are
+    the dims `kept` of the values."""
 
-    dims: tuple[int, ...]
+    kept: tuple[int, ...]
     place: int
     rows: int
     columns: int
@@ -149,44 +152,35 @@ class Diagonal:
     @staticmethod
     def of(found: Sequence[Linear], shape: Sequence[int], places: Sequence[int]) -> Diagonal | None:
         """The diagonal that these positions, one for each dim of the result, sum values of this shape along."""
-        dims, across = [], []
+        kept: list[int] = []
+        across: list[tuple[int, list[int]]] = []
         for number, positions in enumerate(found):
-            moving = [d for d, step in enumerate(positions.steps) if step and shape[d] > 1]
-            whole = len(moving) == 1 and positions.steps[moving[0]] == 1 and positions.start == 0
+            moving = [d for d, step in enumerate(positions.steps) if step]
             if len(moving) == 2:
                 across.append((number, moving))
-            elif not whole or shape[moving[0]] != places[number]:
+            elif (
+                len(moving) != 1
+                or positions != Linear.along(moving[0], len(shape))
+                or shape[moving[0]] != places[number]
+            ):
                 return None
-            dims.append(moving[0])
-        used = [d for number, d in enumerate(dims) if number != (across[0][0] if across else -1)]
-        if len(across) != 1 or len({*used, *across[0][1]}) != len(used) + 2:
+            else:
+                kept += moving
+        if len(across) != 1:
             return None
         ((place, (rows, columns)),) = across
-        positions = found[place]
-        if abs(positions.steps[columns]) != 1 or not positions.fits(shape, 0, places[place]):
+        steps, start = found[place].steps, found[place].start
+        if len({*kept, rows, columns}) != len(kept) + 2 or abs(steps[columns]) != 1:
             return None
-        return Diagonal(
-            tuple(dims), place, rows, columns, positions.steps[rows], positions.steps[columns], positions.start
-        )
+        if not found[place].fits(shape, 0, places[place]):
+            return None
+        return Diagonal(tuple(kept), place, rows, columns, steps[rows], steps[columns], start)
 
 
 def sum_diagonals(gm: GraphModule, target: Target | None = None) -> None:
     """Rewrites a graph's sums along diagonals for a GPU. A CPU adds in order without a sort."""
-    sums = [node for node in gm.graph.nodes if packet_of(node) in _SUMS and _is_on_gpu(node, target)]
-    if not sums:
-        return
-    write = NodeWriter(gm, "diagonals")
-    for node in sums:
-        with gm.graph.inserting_before(node):
-            total = _summed(write, node)
-        if total is not None:
-            node.replace_all_uses_with(total)
-    gm.graph.eliminate_dead_code()
-    gm.recompile()
-
-
-def _is_on_gpu(node: Node, target: Target | None) -> bool:
-    return target.gpu if target is not None else node.meta["val"].device.type != "cpu"
+    sums = [node for node in gm.graph.nodes if packet_of(node) in _SUMS and is_for_gpu(node, target)]
+    replace_each(gm, "diagonals", sums, _summed)
 
 
 def _summed(write: NodeWriter, node: Node) -> Node | None:
@@ -212,11 +206,11 @@ def _summed(write: NodeWriter, node: Node) -> Node | None:
 def _shifted(write: NodeWriter, values: Node, diagonal: Diagonal, places: Sequence[int]) -> Node:
     """The sums of the values' diagonals."""
     shape, device = values.meta["val"].shape, values.meta["val"].device
-    kept = [d for number, d in enumerate(diagonal.dims) if number != diagonal.place]
-    left = [d for d in range(len(shape)) if d not in (*kept, diagonal.rows, diagonal.columns)]
-    lying = write.call(aten.permute.default, values, [*left, *kept, diagonal.rows, diagonal.columns])
-    if left:
-        lying = write.call(aten.sum.dim_IntList, lying, [*range(len(left))])
+    kept = diagonal.kept
+    shared = [d for d in range(len(shape)) if d not in (*kept, diagonal.rows, diagonal.columns)]
+    lying = write.call(aten.permute.default, values, [*shared, *kept, diagonal.rows, diagonal.columns])
+    if shared:
+        lying = write.call(aten.sum.dim_IntList, lying, [*range(len(shared))])
     height, width = shape[diagonal.rows], shape[diagonal.columns]
     row = write.call(aten.reshape.default, write.call(aten.arange.default, height, device=device), [height, 1])
     place = write.call(aten.arange.default, places[diagonal.place], device=device)

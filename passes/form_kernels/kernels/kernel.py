@@ -110,7 +110,8 @@ class Kernel:
     @property
     def given(self) -> list[Operand]:
         """The inputs that are arguments."""
-        return [o for o in self.inputs if id(o) not in self.shared]
+        shared = self.shared
+        return [o for o in self.inputs if id(o) not in shared]
 
     @property
     def tensors(self) -> list[Operand]:
