@@ -27,6 +27,7 @@ from cuesta.frontend.fx_passes.saved_views import save_views_once
 from cuesta.frontend.fx_passes.softmaxes.recomputed_softmaxes import recompute_softmaxes
 from cuesta.frontend.fx_passes.softmaxes.row_normalisers import save_normalisers
 from cuesta.frontend.fx_passes.spelled_out_flex_attention import spell_out_flex_attention
+from cuesta.frontend.fx_passes.strided_views import permute_strided_views
 from cuesta.frontend.fx_passes.summed_positions.gathered_gradients import gather_gradients
 from cuesta.frontend.fx_passes.summed_positions.overlapping_windows import add_windows
 from cuesta.frontend.fx_passes.summed_positions.summed_diagonals import sum_diagonals
@@ -62,6 +63,8 @@ JOINT: FxStage[GraphModule] = FxStage(
     "forward and backward in one graph, before AOTAutograd splits it",
     (
         FxPass("eliminate-dead-code", _eliminate_dead_code),
+        # Before all that move or save images: none of them knows where a view by strides reads.
+        FxPass("permute-strided-views", lambda gm, _: permute_strided_views(gm)),
         # Without it, the partitioner could save one of two equal values and recompute the other.
         FxPass("merge-equal-nodes", lambda gm, _: merge_equal_nodes(gm.graph), lambda _: merges_equal_nodes()),
         FxPass("gather-gradients", lambda gm, options: gather_gradients(gm, options.target), _in_any_order),
@@ -107,6 +110,8 @@ ATEN: FxStage[GraphModule] = FxStage(
         # Before the graph is cut into pieces: it would be cut at each wrapped check or wait.
         FxPass("unwrap-waits", lambda gm, _: unwrap_waits(gm)),
         FxPass("unwrap-effects", lambda gm, _: unwrap_effects(gm)),
+        # Graphs without gradients, or with gradients of their own.
+        FxPass("permute-known-strided-views", lambda gm, _: permute_strided_views(gm)),
         # Not with `bitwise_eager`: torch's implementation then runs between programs.
         FxPass("spell-out-flex-attention", spell_out_flex_attention, _in_any_order),
         # Gradients of flex_attention, which are spelled out only now.

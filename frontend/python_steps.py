@@ -40,7 +40,7 @@ _GATHERED = frozenset({aten.as_strided.default, aten.diagonal.default, aten.unfo
 
 #: Ops that copy the whole storage of their tensor and overwrite some elements; the result is at the same offset in the
 #: copy. Fake tensors give it offset 0.
-_COPIES_OF_WHOLE_MEMORY = frozenset(
+COPIES_OF_WHOLE_MEMORY = frozenset(
     op.default for op in (aten.as_strided_scatter, aten.diagonal_scatter, aten.select_scatter, aten.slice_scatter)
 )
 
@@ -120,7 +120,7 @@ def _views_of_whole_memory(node: Node) -> list[Node]:
     if position is None:
         return []
     offset = node.args[position] if len(node.args) > position else node.kwargs.get("storage_offset")
-    before, source = _views(node.args[0], _COPIES_OF_WHOLE_MEMORY)
+    before, source = _views(node.args[0], COPIES_OF_WHOLE_MEMORY)
     views = [node, *before]
     if offset is None:  # it begins where its tensor does; only elements in a view's gaps or past its end are foreign
         return views if len(views) > 1 and (has_gaps(views[1]) or _reaches_past(node, views[1])) else []

@@ -16,7 +16,13 @@ from typing import Any
 import torch
 
 from cuesta.dialects.aten import OperandRef, decode_call, find_overload
-from cuesta.dialects.host.packed_convolutions import PACKED_CONVOLUTIONS, HeldRef, onednn_arguments
+from cuesta.dialects.host.packed_convolutions import (
+    ADDING,
+    ADDING_IN_PLACE,
+    PACKED_CONVOLUTIONS,
+    HeldRef,
+    onednn_arguments,
+)
 from cuesta.dialects.host.typed_entries import dispatcher_mistakes_results, has_typed_entry
 from cuesta.dialects.types import torch_dtype
 from cuesta.sizes import Size
@@ -60,6 +66,16 @@ OUT_ENTRIES: dict[str, tuple[str, tuple[str, ...]]] = {
     "aten.addmm.default": ("addmm_out", ("beta", "alpha")),
     "aten.baddbmm.default": ("baddbmm_out", ("beta", "alpha")),
 }
+
+#: Overload → one that writes the same result over one of its operands, and that operand's position. Made by
+#: passes/host/add_in_place.py.
+IN_PLACE: dict[str, tuple[str, int]] = {
+    ADDING: (ADDING_IN_PLACE, 1),
+    "aten.index_put.default": ("aten.index_put_.default", 0),
+    "aten._unsafe_index_put.default": ("aten.index_put_.default", 0),
+    "aten.scatter_add.default": ("aten.scatter_add_.default", 0),
+}
+_WRITE_OPERANDS = frozenset(overload for overload, _ in IN_PLACE.values())
 
 #: A product with a weight that MKL has packed (cuesta/driver/freezing/packed_products.py). MKL works on our memory.
 PACKED_PRODUCT = "cuesta.packed_mm.default"
@@ -137,11 +153,13 @@ def dispatcher_words(overload: str, args: str) -> tuple[Word, ...] | None:
     """The arguments of a call as words, or None where the call needs Python.
 
     The call needs Python if an argument is a Scalar or generator, if results are neither tensors nor ints or the
-    dispatcher mistakes their types, if the overload may return or write to its arguments, or if it is not ATen's own.
+    dispatcher mistakes their types, if the overload may return or write to its arguments, other than those that
+    `IN_PLACE` lists, or if it is not ATen's own.
     """
     packed = PACKED_CONVOLUTIONS.get(overload)
     op = find_overload(packed or overload)
-    if not (packed or (overload.startswith("aten.") and _returns_fresh_tensors(op))):
+    known = packed or overload in _WRITE_OPERANDS
+    if not (known or (overload.startswith("aten.") and _returns_fresh_tensors(op))):
         return None
     if dispatcher_mistakes_results(overload) and not has_typed_entry(overload):
         return None

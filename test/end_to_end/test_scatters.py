@@ -268,3 +268,20 @@ def test_calls_on_a_gpu(function: Function) -> None:
     torch.testing.assert_close(compiled(function, "tt")(*ROWS), function(*ROWS))
     (graph,) = cuesta.report().graphs
     assert len(graph.aten_calls) == 1
+
+
+def test_atens_sums_are_written_over_their_summand() -> None:
+    """Complex numbers, which ATen adds up, to a tensor that nobody else reads, and to one that is returned."""
+
+    def step(x: Tensor, at: Tensor, rows: Tensor) -> tuple[Tensor, ...]:
+        doubled, kept = x * 2, x * 3
+        summed = kept.index_put([at], rows, accumulate=True)
+        return doubled.index_put([at], rows, accumulate=True), summed, kept
+
+    x, rows = (torch.randn(n, 8, dtype=torch.complex64) for n in (16, 5))
+    at = torch.tensor([0, 3, 3, -1, 7])
+    found = compiled(step)
+    for _ in range(2):
+        torch.testing.assert_close(found(x, at, rows), step(x, at, rows))
+    (graph,) = cuesta.report().graphs
+    assert sorted(call["op"] for call in graph.aten_calls) == ["aten.index_put.default", "aten.index_put_.default"]

@@ -41,3 +41,28 @@ func.func @leaves_alone(%x: !image, %held: memref<2xi64>) -> (!image, !image, me
   %returned = "host.aten"(%x, %view, %held) {overload = "cuesta.packed_convolution_add.default", args = "[\22%0\22, \22%1\22, \22%2\22, true, [8, 8, 1, 1], [0, 0], [1, 1], [1, 1], 1, {\22str\22: \22relu\22}, false]", dtypes = ["f32", "f32", "i64", "f32"], reason = "", route = "shim"} : (!image, !image, memref<2xi64>) -> !image
   return %argument, %later, %flat, %returned, %own : !image, !image, memref<256xf32>, !image, !image
 }
+
+// The rows of a table's gradient are added to what was there, which may be returned, since it fills its buffer.
+// CHECK-LABEL: func.func @rows
+// CHECK: %[[TABLE:.*]] = "host.view"
+// CHECK: "host.aten"(%[[TABLE]], %{{.*}}, %{{.*}}) {{{.*}} dtypes = ["f32", "i64", "f32"], overload = "aten.index_put_.default"{{.*}} -> ()
+// CHECK-NEXT: return %[[TABLE]]
+func.func @rows(%x: memref<128xf32>, %at: memref<4xi64>, %rows: memref<4x8xf32>) -> memref<16x8xf32> {
+  %buffer = "host.alloc"() {owner = "plan"} : () -> memref<128xf32>
+  "host.launch"(%x, %buffer) {kernel = @kernels::@k, outputs = 1} : (memref<128xf32>, memref<128xf32>) -> ()
+  %table = "host.view"(%buffer) {offset = 0} : (memref<128xf32>) -> memref<16x8xf32>
+  %sum = "host.aten"(%table, %at, %rows) {overload = "aten._unsafe_index_put.default", args = "[\22%0\22, [\22%1\22], \22%2\22, true]", dtypes = ["f32", "i64", "f32", "f32"], reason = "", route = "shim"} : (memref<16x8xf32>, memref<4xi64>, memref<4x8xf32>) -> memref<16x8xf32>
+  return %sum : memref<16x8xf32>
+}
+
+// Rows of the table itself are read while it is written.
+// CHECK-LABEL: func.func @own_rows
+// CHECK-NOT: index_put_.default
+// CHECK: return
+func.func @own_rows(%x: memref<128xf32>, %at: memref<16xi64>) -> memref<16x8xf32> {
+  %buffer = "host.alloc"() {owner = "plan"} : () -> memref<128xf32>
+  "host.launch"(%x, %buffer) {kernel = @kernels::@k, outputs = 1} : (memref<128xf32>, memref<128xf32>) -> ()
+  %table = "host.view"(%buffer) {offset = 0} : (memref<128xf32>) -> memref<16x8xf32>
+  %sum = "host.aten"(%table, %at, %table) {overload = "aten.index_put.default", args = "[\22%0\22, [\22%1\22], \22%2\22, true]", dtypes = ["f32", "i64", "f32", "f32"], reason = "", route = "shim"} : (memref<16x8xf32>, memref<16xi64>, memref<16x8xf32>) -> memref<16x8xf32>
+  return %sum : memref<16x8xf32>
+}

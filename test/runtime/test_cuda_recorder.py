@@ -141,6 +141,33 @@ def test_a_recording_keeps_no_workspace_of_cublas(cuda: FakeCuda) -> None:
     assert not cuda.workspaces
 
 
+@pytest.mark.parametrize(
+    ("given", "meanwhile", "after"),
+    [
+        ("", "expandable_segments:True", "expandable_segments:False"),
+        ("max_split_size_mb:64", "max_split_size_mb:64,expandable_segments:True", None),
+        ("expandable_segments:False", "expandable_segments:False", "expandable_segments:False"),
+        ("backend:cudaMallocAsync", "backend:cudaMallocAsync", "backend:cudaMallocAsync"),
+    ],
+)
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_recordings_memory_grows_in_one_piece(
+    cuda: FakeCuda, monkeypatch: pytest.MonkeyPatch, given: str, meanwhile: str, after: str | None, fails: bool
+) -> None:
+    settings = [given]
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    monkeypatch.setattr(torch._C, "_accelerator_getAllocatorSettings", lambda: settings[-1])
+    monkeypatch.setattr(torch._C, "_accelerator_setAllocatorSettings", settings.append)
+    recorder = CudaRecorder(torch.device("cuda", 0))
+    if fails:
+        cuda.fails["instantiate"] = "operation not permitted"
+    seen: list[str] = []
+    with contextlib.suppress(RuntimeError):
+        recorder.record(lambda: seen.append(settings[-1]) or RESULT, recorder.open_pool())
+    assert seen == [meanwhile]
+    assert settings[-1] == (f"{given},expandable_segments:False" if after is None else after)
+
+
 def test_a_recording_finds_the_memory_that_the_allocator_held(cuda: FakeCuda) -> None:
     recorder = CudaRecorder(torch.device("cuda", 0))
     recorder.record(lambda: RESULT, recorder.open_pool())

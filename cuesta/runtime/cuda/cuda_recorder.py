@@ -15,7 +15,7 @@ import torch
 
 from cuesta.runtime.cuda.recording import Recording
 from cuesta.runtime.cuda.results import Block, Pool, Range, Results
-from cuesta.torch_private.devices import end_pool, free_workspaces, raw_cuda_stream
+from cuesta.torch_private.devices import end_pool, free_workspaces, growing_segments, raw_cuda_stream
 
 Tensor = torch.Tensor
 
@@ -56,7 +56,7 @@ class CudaRecorder:
             torch.cuda.synchronize()
             self._make_room()
             self._stream.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(self._stream), _no_garbage_collection():
+            with torch.cuda.stream(self._stream), _no_garbage_collection(), growing_segments():
                 graph = torch.cuda.CUDAGraph()
                 try:
                     results = self._capture(graph, run, pool)
