@@ -216,7 +216,12 @@ _GPU_STEPS = {
     # Splitting leaves reshapes between a reduction and its operands: cheap ops are recomputed below the reshapes.
     # Two values in a byte, side by side in a row, are unpacked by selects, and their reshapes move up as well.
     # What is repeated, as the gradient of a mean, is so after it is computed, and after reshapes that moved up to it.
-    "hoist-reshapes": ("sink-expands", "interleave-parts", "hoist-reshapes{repeat=true}", "sink-expands"),
+    # A reshape that still parts a norm over groups from what reads it moves down. On a CPU, loops over the few channels
+    # of a group take longer than another kernel over all channels.
+    "hoist-reshapes": (
+        *("sink-expands", "interleave-parts", "hoist-reshapes{repeat=true}"),
+        *("keep-groups", "sink-expands"),
+    ),
     # Parts of one tensor in another order are read by the kernel that needs them.
     "interleave-parts": ("swapped-parts", "unmerged-parts"),
     # Where the cheap ops above a split reduction read more than they give, their result is written for other readers.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,10 +11,12 @@ import torch
 from cuesta.dialects import types
 from cuesta.dialects.cuesta import normalisation
 from cuesta.dialects.graph_builder import GraphBuilder, Value
+from cuesta.dialects.top_module import on_cpu
 from cuesta.dialects.types import opmath, shape_of, spelling_of
 from cuesta.frontend.aten.pointwise import at_least_1d, refuse_integers
 from cuesta.frontend.call import Call
 from cuesta.frontend.rules import Decline, imports, sizes_of
+from cuesta.sizes import Number
 
 #: ATen's op → the dialect's class, and what its builder takes after `dim`: for softmax, whether it is safe.
 _CLASSES: dict[str, tuple[Any, tuple[bool, ...]]] = {
@@ -87,33 +90,40 @@ def layer_norm_backward(
     return [b.convert(r, types.SPELLING[v.dtype]) if wanted else None for r, v, wanted in results]
 
 
-def _space(samples: int, channels: int, pixels: int, groups: int) -> list[int]:
-    """The iteration space of a group norm: samples, groups, channels of a group, pixels."""
-    return [samples, groups, channels // groups, pixels]
+def _space(x: Value, groups: int) -> list[Number]:
+    """The iteration space of a group norm: samples, groups, channels of a group, and all dims of pixels. The latter
+    stay apart: what follows the norm has them too."""
+    samples, channels, *pixels = shape_of(x)
+    return [samples, groups, channels // groups, *pixels]
+
+
+def _dims_of_parameters(space: Sequence[Number]) -> list[Number]:
+    """The sizes with which weight and bias, one number a channel, broadcast to a group norm's iteration space."""
+    return [1, *space[1:3], *(1 for _ in space[3:])]
 
 
 @imports("native_group_norm")
 def group_norm(b: Call, x: Value, weight: Value | None, *rest: Any) -> list[Value]:
     """Computes in one iteration space, so that one kernel results."""
-    bias, *sizes, eps = rest
-    samples, groups, inside, _ = space = _space(*sizes)
-    if not b.given(0).is_contiguous():
-        raise Decline("group norm of an input that is not contiguous")
+    bias, *_, groups, eps = rest
+    space = _space(x, groups)
+    along, within = _dims_of_parameters(space), [*range(2, len(space))]
+    if on_cpu(x) and not b.given(0).is_contiguous():
+        raise Decline("a group's few channels lie side by side: ATen's loop over all channels is faster")
     spelling = spelling_of(x)
     wide = opmath(spelling)
     grouped = b.convert(b.reshape(x, space), wide)
-    mean = b.mean(grouped, [2, 3], keepdim=True)
+    mean = b.mean(grouped, within, keepdim=True)
     centred = b.pointwise("sub", grouped, mean)
-    var = b.mean(b.pointwise("square", centred), [2, 3], keepdim=True)
+    var = b.mean(b.pointwise("square", centred), within, keepdim=True)
     rstd = b.pointwise("rsqrt", b.with_number("add", var, eps))
     y = b.pointwise("mul", centred, rstd)
     for name, parameter in (("mul", weight), ("add", bias)):
         if parameter is not None:
-            along = b.reshape(b.convert(parameter, wide), [1, groups, inside, 1])
-            y = b.pointwise(name, y, along)
+            y = b.pointwise(name, y, b.reshape(b.convert(parameter, wide), along))
     results = [b.convert(b.reshape(y, shape_of(x)), spelling)]
     for value, meta in zip((mean, rstd), b.meta[1:], strict=True):
-        results.append(b.convert(b.reshape(value, [samples, groups]), types.SPELLING[meta.dtype]))
+        results.append(b.convert(b.reshape(value, space[:2]), types.SPELLING[meta.dtype]))
     return results
 
 
@@ -123,13 +133,14 @@ def group_norm_backward(
 ) -> list[Value | None]:
     """Computes in the iteration space of `group_norm`, with ATen's formulas: sums over a channel's pixels give all
     three gradients."""
-    *sizes, output_mask = rest
-    samples, groups, _, _ = space = _space(*sizes)
+    *_, groups, output_mask = rest
+    space = _space(x, groups)
+    pixels = [*range(3, len(space))]
     wide = opmath(spelling_of(x))
     grad, x = (b.convert(b.reshape(v, space), wide) for v in (grad, x))
-    mean, rstd = (b.convert(b.reshape(v, [samples, groups, 1, 1]), wide) for v in (mean, rstd))
-    total = b.reduce("sum", grad, [3], keepdim=True)
-    product = b.reduce("sum", b.pointwise("mul", grad, x), [3], keepdim=True)
+    mean, rstd = (b.convert(b.reshape(v, [*space[:2], 1, *(1 for _ in pixels)]), wide) for v in (mean, rstd))
+    total = b.reduce("sum", grad, pixels, keepdim=True)
+    product = b.reduce("sum", b.pointwise("mul", grad, x), pixels, keepdim=True)
     results: list[Value | None] = [None, None, None]
     if output_mask[0]:
         results[0] = _group_norm_input(b, grad, x, mean, rstd, weight, (total, product))
@@ -149,15 +160,15 @@ def _group_norm_input(
     b: GraphBuilder, grad: Value, x: Value, mean: Value, rstd: Value, weight: Value | None, sums: tuple[Value, Value]
 ) -> Value:
     """The gradient of the input. `sums`: `grad`, and `grad` times `x`, each summed over a channel's pixels."""
-    _, groups, inside, pixels = shape_of(x)
     if weight is not None:
-        along = b.reshape(b.convert(weight, spelling_of(x)), [1, groups, inside, 1])
+        along = b.reshape(b.convert(weight, spelling_of(x)), _dims_of_parameters(shape_of(x)))
         grad = b.pointwise("mul", grad, along)
         sums = (b.pointwise("mul", sums[0], along), b.pointwise("mul", sums[1], along))
     total, product = (b.reduce("sum", v, [2], keepdim=True) for v in sums)
+    count = math.prod(shape_of(x)[2:])
     less = b.pointwise("mul", b.pointwise("sub", product, b.pointwise("mul", total, mean)), b.pointwise("square", rstd))
-    slope = b.with_number("div", b.pointwise("mul", less, rstd), inside * pixels)
-    level = b.with_number("div", b.pointwise("mul", total, rstd), inside * pixels)
+    slope = b.with_number("div", b.pointwise("mul", less, rstd), count)
+    level = b.with_number("div", b.pointwise("mul", total, rstd), count)
     own = b.pointwise("sub", b.pointwise("mul", grad, rstd), b.pointwise("mul", b.pointwise("sub", x, mean), slope))
     return b.pointwise("sub", own, level)
 

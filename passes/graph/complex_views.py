@@ -22,7 +22,7 @@ from cuesta.dialects.cuesta.shape import Reshape, Slice
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.passes.analysis.match import unreshaped
-from cuesta.passes.graph.hoist_reshapes import POINTWISE
+from cuesta.passes.graph.reshapes.hoist_reshapes import POINTWISE
 from cuesta.passes.infra.graph_rewrite import Rule, erase_dead, rewrite_ops, users
 from cuesta.passes.infra.registry import Pass, register_pass
 

@@ -31,7 +31,7 @@ from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import byte_count, byte_size, opmath, shape_of, spelling_of
 from cuesta.passes.analysis.memory_order import MemoryOrder
 from cuesta.passes.form_kernels.fusion.limits import GPU
-from cuesta.passes.graph.hoist_reshapes import POINTWISE, behind_products
+from cuesta.passes.graph.reshapes.hoist_reshapes import POINTWISE, behind_products
 from cuesta.passes.infra.graph_rewrite import erase_dead, functions, users
 from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.sizes import Number, estimate

@@ -21,7 +21,7 @@ from cuesta.dialects.cuesta.pointwise import Where
 from cuesta.dialects.cuesta.shape import Constant, Iota
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import shape_of, spelling_of
-from cuesta.passes.graph.hoist_reshapes import POINTWISE
+from cuesta.passes.graph.reshapes.hoist_reshapes import POINTWISE
 from cuesta.passes.infra.graph_rewrite import erase_dead, rewrite_ops
 from cuesta.passes.infra.registry import Pass, register_pass
 

@@ -21,7 +21,7 @@ from cuesta.dialects.cuesta.shape import Constant
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.graph_function import MUTATES
 from cuesta.dialects.types import shape_of, spelling_of
-from cuesta.passes.graph.hoist_reshapes import POINTWISE
+from cuesta.passes.graph.reshapes.hoist_reshapes import POINTWISE
 from cuesta.passes.infra.graph_rewrite import users
 
 _B = GraphBuilder()

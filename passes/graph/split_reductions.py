@@ -36,7 +36,7 @@ from cuesta.passes.analysis.memory_order import MemoryOrder
 from cuesta.passes.form_kernels.fusion.limits import PROGRAMS, SECTOR, STRIP
 from cuesta.passes.graph.centred_sums import is_centred, less_mean
 from cuesta.passes.graph.cut_rows import cut_columns
-from cuesta.passes.graph.hoist_reshapes import POINTWISE, reshaped_operand
+from cuesta.passes.graph.reshapes.hoist_reshapes import POINTWISE, reshaped_operand
 from cuesta.passes.graph.returned_parts import return_parts
 from cuesta.passes.infra.graph_rewrite import functions, rewrite_ops
 from cuesta.passes.infra.registry import Pass, register_pass

@@ -23,7 +23,7 @@ from cuesta.dialects.cuesta.traced_strides import OPERAND_STRIDES, RESULT_STRIDE
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.top_module import target_of
 from cuesta.dialects.types import row_major, shape_of, spelling_of
-from cuesta.passes.graph.hoist_reshapes import POINTWISE
+from cuesta.passes.graph.reshapes.hoist_reshapes import POINTWISE
 from cuesta.passes.infra.graph_rewrite import Rule, functions, rewrite_ops, users
 from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.passes.libraries.attention_kernels import mark_attention

@@ -22,7 +22,7 @@ from cuesta.dialects.cuesta.views import SELECTS_ELEMENTS
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import byte_count, byte_size, shape_of, spelling_of
 from cuesta.passes.form_kernels.placement.concatenation import operands_of
-from cuesta.passes.graph.hoist_reshapes import POINTWISE
+from cuesta.passes.graph.reshapes.hoist_reshapes import POINTWISE
 from cuesta.passes.infra.graph_rewrite import erase_dead, functions, replace, users
 from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.sizes import Number

@@ -31,7 +31,7 @@ from cuesta.dialects.cuesta.shape import Cat, Reshape, Slice
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import byte_count, shape_of, spelling_of, static_shape
 from cuesta.passes.form_kernels.placement.concatenation import is_inner, operands_of
-from cuesta.passes.graph.hoist_reshapes import POINTWISE
+from cuesta.passes.graph.reshapes.hoist_reshapes import POINTWISE
 from cuesta.passes.infra.graph_rewrite import erase_dead, rewrite_ops, users
 from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.sizes import Number

@@ -19,7 +19,7 @@ from cuesta.dialects.cuesta.shape import Cat, Permute, Reshape
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.passes.analysis.match import number
-from cuesta.passes.graph.hoist_reshapes import reshaped
+from cuesta.passes.graph.reshapes.hoist_reshapes import reshaped
 from cuesta.passes.infra.graph_rewrite import erase_dead, rewrite_ops
 from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.sizes import Number

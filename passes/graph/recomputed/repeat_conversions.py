@@ -30,7 +30,7 @@ from cuesta.dialects.cuesta.pointwise import Convert
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import byte_count, byte_size, shape_of, spelling_of
 from cuesta.passes.analysis.aliases import returning
-from cuesta.passes.graph.hoist_reshapes import CHEAP, POINTWISE
+from cuesta.passes.graph.reshapes.hoist_reshapes import CHEAP, POINTWISE
 from cuesta.passes.infra.graph_rewrite import rewrite_ops
 from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.sizes import estimate

@@ -19,7 +19,7 @@ from cuesta.dialects.cuesta import reduction
 from cuesta.dialects.cuesta.dialect import names_of
 from cuesta.dialects.cuesta.shape import Constant, Iota, Reshape
 from cuesta.dialects.cuesta.views import VIEWS
-from cuesta.passes.graph.hoist_reshapes import CHEAP, POINTWISE
+from cuesta.passes.graph.reshapes.hoist_reshapes import CHEAP, POINTWISE
 from cuesta.passes.infra.graph_rewrite import functions, users
 from cuesta.passes.infra.registry import Pass, register_pass
 

@@ -22,7 +22,7 @@ from cuesta.dialects.cuesta.pointwise import Convert
 from cuesta.dialects.cuesta.shape import Reshape
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import byte_count, shape_of
-from cuesta.passes.graph.hoist_reshapes import POINTWISE
+from cuesta.passes.graph.reshapes.hoist_reshapes import POINTWISE
 from cuesta.passes.infra.graph_rewrite import erase_dead, functions, users
 from cuesta.passes.infra.registry import Pass, register_pass
 

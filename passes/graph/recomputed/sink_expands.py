@@ -24,7 +24,7 @@ from cuesta.dialects.cuesta.views import VIEWS
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import is_float, shape_of, spelling_of, tensor
 from cuesta.passes.analysis.runs import runs
-from cuesta.passes.graph.hoist_reshapes import POINTWISE
+from cuesta.passes.graph.reshapes.hoist_reshapes import POINTWISE
 from cuesta.passes.infra.graph_rewrite import erase_dead, rewrite_ops, users
 from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.sizes import Number, hint

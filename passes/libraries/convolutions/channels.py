@@ -10,7 +10,7 @@ from cuesta.dialects.cuesta.reduction import Reduced
 from cuesta.dialects.cuesta.shape import Cat, Constant, Expand, Permute, Reshape, Slice
 from cuesta.dialects.types import shape_of
 from cuesta.passes.analysis.match import only_has_ones
-from cuesta.passes.graph.hoist_reshapes import POINTWISE
+from cuesta.passes.graph.reshapes.hoist_reshapes import POINTWISE
 
 #: Dims of the channels of a sum over windows, and of its weight.
 _DEPTHWISE = [3, 2]

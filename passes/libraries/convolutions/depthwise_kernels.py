@@ -26,6 +26,7 @@ from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.top_module import target_of
 from cuesta.dialects.types import opmath, shape_of, spelling_of
 from cuesta.passes.analysis.layout import CHANNELS_LAST, FROM_CHANNELS_LAST
+from cuesta.passes.graph.reshapes.split_readers import Merged, split_readers
 from cuesta.passes.infra.graph_rewrite import erase_dead, replace, rewrite_ops
 from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.passes.libraries.convolutions.convolution_gradients import (
@@ -34,7 +35,6 @@ from cuesta.passes.libraries.convolutions.convolution_gradients import (
     given_gradients,
     gradient_arguments,
 )
-from cuesta.passes.libraries.split_readers import Merged, split_readers
 from cuesta.sizes import Number
 
 _B = GraphBuilder()

@@ -23,6 +23,7 @@ from cuesta.dialects.cuesta.contraction import Convolution, MatMul, convolution_
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.top_module import target_of
 from cuesta.dialects.types import byte_size, opmath, shape_of, spelling_of, static_shape, tensor
+from cuesta.passes.graph.reshapes.split_readers import split_readers
 from cuesta.passes.infra.graph_rewrite import erase_dead, functions, replace
 from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.passes.libraries.convolutions.convolution_epilogue import TARGETS
@@ -34,7 +35,6 @@ from cuesta.passes.libraries.convolutions.convolution_gradients import (
 )
 from cuesta.passes.libraries.convolutions.grouped_windows import Windows, read_result
 from cuesta.passes.libraries.products.tiles import plans
-from cuesta.passes.libraries.split_readers import split_readers
 
 _B = GraphBuilder()
 

@@ -17,7 +17,7 @@ from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.product import LEAST
 from cuesta.dialects.types import byte_size, shape_of, spelling_of, static_shape, tensor
 from cuesta.passes.analysis.match import only_user
-from cuesta.passes.libraries.split_readers import Merged
+from cuesta.passes.graph.reshapes.split_readers import Merged
 
 _B = GraphBuilder()
 

@@ -25,6 +25,7 @@ from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.top_module import target_of
 from cuesta.dialects.types import shape_of, spelling_of, static_shape, tensor
 from cuesta.passes.analysis.layout import CHANNELS_LAST, FROM_CHANNELS_LAST
+from cuesta.passes.graph.reshapes.split_readers import Merged, split_readers
 from cuesta.passes.infra.graph_rewrite import erase_dead, functions, replace
 from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.passes.libraries.choose_layouts import channels_last, is_channels_last
@@ -35,7 +36,6 @@ from cuesta.passes.libraries.convolutions.convolution_gradients import (
     gradient_arguments,
 )
 from cuesta.passes.libraries.convolutions.pad_channels import rebuilt
-from cuesta.passes.libraries.split_readers import Merged, split_readers
 from cuesta.policy.convolution_layouts import padded_group
 from cuesta.sizes import Number
 

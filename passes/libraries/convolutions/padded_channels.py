@@ -21,7 +21,7 @@ from cuesta.dialects.cuesta.dialect import names_of
 from cuesta.dialects.cuesta.indexing import Index, Window
 from cuesta.dialects.cuesta.traced_strides import OPERAND_STRIDES, RESULT_STRIDES
 from cuesta.dialects.types import byte_count, shape_of, spelling_of, static_shape
-from cuesta.passes.graph.hoist_reshapes import POINTWISE
+from cuesta.passes.graph.reshapes.hoist_reshapes import POINTWISE
 from cuesta.passes.infra.graph_rewrite import users
 from cuesta.passes.libraries.choose_layouts import is_channels_last
 from cuesta.passes.libraries.convolutions.channels import operand_channels

@@ -28,7 +28,7 @@ from cuesta.dialects.types import byte_size, opmath, shape_of, spelling_of, stat
 from cuesta.passes.analysis.layout import CHANNELS_LAST, FROM_CHANNELS_LAST
 from cuesta.passes.analysis.match import only_has_ones, only_user, without_ones
 from cuesta.passes.analysis.memory_order import MemoryOrder
-from cuesta.passes.graph.hoist_reshapes import POINTWISE
+from cuesta.passes.graph.reshapes.hoist_reshapes import POINTWISE
 from cuesta.passes.infra.graph_rewrite import users
 from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.passes.libraries.convolutions.convolution_epilogue import TARGETS, is_for_tensor_cores

@@ -14,7 +14,7 @@ from cuesta.dialects.cuesta.shape import Permute, Reshape
 from cuesta.dialects.cuesta.views import VIEWS
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import opmath, shape_of, spelling_of, tensor
-from cuesta.passes.graph.hoist_reshapes import POINTWISE, reshaped
+from cuesta.passes.graph.reshapes.hoist_reshapes import POINTWISE, reshaped
 from cuesta.passes.infra.graph_rewrite import users
 from cuesta.passes.libraries.products.packed_weights import apart, multiply_panels, packed_panels
 from cuesta.passes.libraries.products.quantised import quantised_factor

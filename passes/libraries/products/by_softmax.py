@@ -23,8 +23,8 @@ from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.product import LEAST, Tile
 from cuesta.dialects.types import opmath, shape_of, spelling_of, tensor
 from cuesta.passes.analysis.match import unreshaped
-from cuesta.passes.graph.hoist_reshapes import POINTWISE, reshaped
 from cuesta.passes.graph.recognise_attention import product_of
+from cuesta.passes.graph.reshapes.hoist_reshapes import POINTWISE, reshaped
 from cuesta.passes.infra.graph_rewrite import erase_dead, functions, named, replace, users
 from cuesta.passes.libraries.products.computed_factors import LARGEST, multiplied, put
 from cuesta.passes.libraries.products.narrow_factors import narrow_factors

@@ -17,7 +17,7 @@ from cuesta.dialects.cuesta.traced_strides import OPERAND_STRIDES
 from cuesta.dialects.types import row_major, shape_of
 from cuesta.passes.analysis.layout import dense_strides
 from cuesta.passes.analysis.memory_order import MemoryOrder
-from cuesta.passes.graph.hoist_reshapes import POINTWISE
+from cuesta.passes.graph.reshapes.hoist_reshapes import POINTWISE
 from cuesta.passes.infra.graph_rewrite import users
 from cuesta.sizes import Number, estimate
 

@@ -32,7 +32,7 @@ from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.product import LEAST, Tile
 from cuesta.dialects.types import opmath, shape_of, spelling_of, static_shape, tensor
 from cuesta.passes.analysis.match import unreshaped
-from cuesta.passes.graph.hoist_reshapes import POINTWISE, reshaped
+from cuesta.passes.graph.reshapes.hoist_reshapes import POINTWISE, reshaped
 from cuesta.passes.infra import graph_rewrite
 from cuesta.passes.infra.graph_rewrite import erase_dead, functions, named
 from cuesta.passes.libraries.products.narrow_factors import narrow_factors

@@ -28,7 +28,7 @@ from cuesta.dialects.cuesta.traced_strides import RESULT_STRIDES
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import byte_size, shape_of, spelling_of
 from cuesta.passes.analysis.match import without_ones
-from cuesta.passes.graph.hoist_reshapes import POINTWISE
+from cuesta.passes.graph.reshapes.hoist_reshapes import POINTWISE
 from cuesta.passes.infra.graph_rewrite import erase_dead, rewrite_ops, users
 from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.passes.libraries.products.cluster import PRODUCTS

@@ -18,7 +18,7 @@ from cuesta.dialects.cuesta.contraction import MatMul
 from cuesta.dialects.cuesta.shape import Permute, Reshape
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import shape_of, spelling_of, static_shape, tensor
-from cuesta.passes.graph.hoist_reshapes import POINTWISE, reshaped_operand
+from cuesta.passes.graph.reshapes.hoist_reshapes import POINTWISE, reshaped_operand
 from cuesta.passes.infra.graph_rewrite import users
 
 _B = GraphBuilder()

@@ -23,12 +23,13 @@ from cuesta._mlir import ir
 from cuesta.dialects import maker
 from cuesta.dialects.clones import repeat_op
 from cuesta.dialects.cuesta import reduction
+from cuesta.dialects.cuesta.pointwise import Convert
 from cuesta.dialects.cuesta.reduction import Reduced
 from cuesta.dialects.cuesta.shape import Permute, Reshape
 from cuesta.dialects.cuesta.views import VIEWS
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import shape_of, spelling_of, static_shape, tensor
-from cuesta.passes.graph.hoist_reshapes import CHEAP, POINTWISE
+from cuesta.passes.graph.reshapes.hoist_reshapes import CHEAP, POINTWISE
 from cuesta.passes.infra.graph_rewrite import users
 from cuesta.sizes import Number, Size
 
@@ -156,9 +157,14 @@ def _repeated(op: ir.Operation, view: Merged, known: dict[ir.Value, ir.Value | N
     (result,) = op.results
     for x in op.operands:
         if x not in known:
-            maker_of_x = maker(x)
-            is_repeated = maker_of_x is not None and maker_of_x.name in CHEAP and shape_of(x) == shape_of(result)
-            known[x] = _repeated(maker_of_x, view, known) if is_repeated else view.parted(x)
+            made = maker(x)
+            if made is not None and made.name in CHEAP and shape_of(x) == shape_of(result):
+                known[x] = _repeated(made, view, known)
+            elif made is not None and Convert.matches(made):
+                narrow = view.parted(made.operands[0])
+                known[x] = None if narrow is None else _B.convert(narrow, spelling_of(x))
+            else:
+                known[x] = view.parted(x)
     operands = [y for x in op.operands if (y := known[x]) is not None]
     if len(operands) < len(op.operands):
         return None
