@@ -63,8 +63,8 @@ def growing_segments() -> Iterator[None]:
     """Meanwhile, the allocator maps memory behind what it has, rather than a segment for each large tensor: what is
     freed side by side is one piece. Without it, a recording's memory is a fourth larger than its tensors. Does nothing
     if the user has chosen, with another allocator, or on a platform without such segments."""
-    settings = torch._C._accelerator_getAllocatorSettings()
-    if any(name in settings for name in _CHOICES) or torch.version.cuda is None:
+    settings = _allocator_settings() if torch.version.cuda is not None else None
+    if settings is None or any(name in settings for name in _CHOICES):
         yield
         return
     # Each call sets all settings anew.
@@ -73,6 +73,16 @@ def growing_segments() -> Iterator[None]:
         yield
     finally:
         torch._C._accelerator_setAllocatorSettings(f"{settings},{_GROWING}:False".lstrip(","))
+
+
+def _allocator_settings() -> str | None:
+    """The settings of torch's allocator, as the user wrote them; None if this torch does not tell."""
+    read = getattr(torch._C, "_accelerator_getAllocatorSettings", None)
+    if read is not None:
+        return str(read())
+    # torch before 2.12 tells them beside the allocator's segments.
+    told: str | None = torch.cuda.memory._snapshot().get("allocator_settings", {}).get("PYTORCH_CUDA_ALLOC_CONF")
+    return told
 
 
 def is_in_bad_fork() -> bool:

@@ -151,12 +151,24 @@ def test_a_recording_keeps_no_workspace_of_cublas(cuda: FakeCuda) -> None:
     ],
 )
 @pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize("version", ["2.11", "2.12"])
 def test_a_recordings_memory_grows_in_one_piece(
-    cuda: FakeCuda, monkeypatch: pytest.MonkeyPatch, given: str, meanwhile: str, after: str | None, fails: bool
+    cuda: FakeCuda,
+    monkeypatch: pytest.MonkeyPatch,
+    given: str,
+    meanwhile: str,
+    after: str | None,
+    fails: bool,
+    version: str,
 ) -> None:
     settings = [given]
     monkeypatch.setattr(torch.version, "cuda", "13.0")
-    monkeypatch.setattr(torch._C, "_accelerator_getAllocatorSettings", lambda: settings[-1])
+    if version == "2.11":
+        told = {"allocator_settings": {"PYTORCH_CUDA_ALLOC_CONF": given}, "segments": []}
+        monkeypatch.delattr(torch._C, "_accelerator_getAllocatorSettings")
+        monkeypatch.setattr(torch.cuda.memory, "_snapshot", lambda: told)
+    else:
+        monkeypatch.setattr(torch._C, "_accelerator_getAllocatorSettings", lambda: settings[-1])
     monkeypatch.setattr(torch._C, "_accelerator_setAllocatorSettings", settings.append)
     recorder = CudaRecorder(torch.device("cuda", 0))
     if fails:
