@@ -16,6 +16,8 @@ Allocate = Callable[..., torch.Tensor]
 _GROWING = "expandable_segments"
 #: What the allocator's settings contain where the user has chosen how memory grows.
 _CHOICES = (_GROWING, "cudaMallocAsync")
+#: The settings that `growing_segments` left → those that the user had chosen.
+_USERS: dict[str | None, str] = {}
 
 
 def allocator(kind: str) -> Allocate:
@@ -64,6 +66,7 @@ def growing_segments() -> Iterator[None]:
     freed side by side is one piece. Without it, a recording's memory is a fourth larger than its tensors. Does nothing
     if the user has chosen, with another allocator, or on a platform without such segments."""
     settings = _allocator_settings() if torch.version.cuda is not None else None
+    settings = _USERS.get(settings, settings)
     if settings is None or any(name in settings for name in _CHOICES):
         yield
         return
@@ -72,7 +75,9 @@ def growing_segments() -> Iterator[None]:
     try:
         yield
     finally:
-        torch._C._accelerator_setAllocatorSettings(f"{settings},{_GROWING}:False".lstrip(","))
+        left = f"{settings},{_GROWING}:False".lstrip(",")
+        torch._C._accelerator_setAllocatorSettings(left)
+        _USERS[left] = settings
 
 
 def _allocator_settings() -> str | None:
