@@ -8,6 +8,7 @@ from __future__ import annotations
 from torch.fx import GraphModule
 
 from cuesta.frontend.attention.keep_whole import keep_attention_whole
+from cuesta.frontend.attention.spelled_out_masks import spell_out_masks
 from cuesta.frontend.capture.effects import unwrap_effects
 from cuesta.frontend.capture.streams import unwrap_waits
 from cuesta.frontend.fx_passes.byte_images import keep_byte_images_whole
@@ -114,6 +115,7 @@ ATEN: FxStage[GraphModule] = FxStage(
         FxPass("permute-known-strided-views", lambda gm, _: permute_strided_views(gm)),
         # Not with `bitwise_eager`: torch's implementation then runs between programs.
         FxPass("spell-out-flex-attention", spell_out_flex_attention, _in_any_order),
+        FxPass("spell-out-masks", spell_out_masks, _in_any_order),
         # Gradients of flex_attention, which are spelled out only now.
         FxPass("sum-spelled-diagonals", lambda gm, options: sum_diagonals(gm, options.target), _in_any_order),
         FxPass("mark-calls", mark_calls),

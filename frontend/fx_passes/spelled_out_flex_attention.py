@@ -46,12 +46,12 @@ def spell_out_flex_attention(gm: GraphModule, options: Options) -> None:
 
     table = {**decompositions_of(options), add_at_positions(): _sums_at}
     for call in calls:
-        _replace(gm, call, _SPELLINGS[call.target.name()], table)
+        spell_out(gm, call, _SPELLINGS[call.target.name()], table)
     gm.graph.eliminate_dead_code()
     gm.recompile()
 
 
-def _replace(gm: GraphModule, call: Node, spelling: Callable[..., Any], table: Mapping[Any, Any]) -> None:
+def spell_out(gm: GraphModule, call: Node, spelling: Callable[..., Any], table: Mapping[Any, Any]) -> None:
     """Replaces one call by the ops that `spelling` calls with the call's arguments."""
     from cuesta.torch_private.flex_attention import traced
 
@@ -151,7 +151,7 @@ class _Scores:
         from cuesta.torch_private.flex_attention import for_all_scores
 
         k, v = _as_many_heads(k, q), _as_many_heads(v, q)
-        plain = _product(q, k.transpose(-2, -1)) * scale
+        plain = product(q, k.transpose(-2, -1)) * scale
         # The functions were traced with positions of 32 bits.
         positions = [torch.arange(n, device=q.device, dtype=torch.int32) for n in plain.shape]
         visible = for_all_scores(mask, 0, len(in_mask))(*positions, *in_mask)
@@ -159,7 +159,7 @@ class _Scores:
         return _Scores(q, k, v, plain, torch.where(visible, changed.to(_wide(q)), -math.inf), visible, positions)
 
 
-def _product(x: Tensor, y: Tensor) -> Tensor:
+def product(x: Tensor, y: Tensor) -> Tensor:
     """[B, H, M, K] and [B, H, K, N] → their product in f32, in f64 for f64."""
     return x.to(_wide(x)) @ y.to(_wide(x))
 
@@ -221,7 +221,7 @@ def _backward(
     common = (output.to(wide) * grad.to(wide)).sum(-1, keepdim=True)
     if grad_logsumexp is not None:
         common = common - (grad_logsumexp / _LN_2).unsqueeze(-1)
-    of_seen = weights * (_product(grad, scores.v.transpose(-2, -1)) - common)
+    of_seen = weights * (product(grad, scores.v.transpose(-2, -1)) - common)
     gradients = gradients_for_all_scores(joint, len(captured))
     of_plain, _, _, _, _, *of_captured = gradients(scores.plain, *scores.positions, of_seen, *captured)
     of_plain = torch.where(scores.visible, of_plain * scale, 0.0).to(q.dtype)

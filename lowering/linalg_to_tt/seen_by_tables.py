@@ -6,6 +6,8 @@
         first = min(first, the keys seen)
         last = max(last, the keys seen)
 
+Positions may be compared with tensors as well, such as with the ends of what each query sees.
+
 The keys between the first and the last that is seen are those of the queries' documents, if each document is in one
 piece, and perhaps more: the loop makes the comparison itself.
 """
@@ -17,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from cuesta._mlir import arith, ir, scf
 from cuesta.dialects import tt
-from cuesta.dialects.tt.types import element_of, shape_of
+from cuesta.dialects.tt.types import block_type, element_of, shape_of
 from cuesta.lowering.linalg_to_tt.frame import Value, stretched
 from cuesta.lowering.linalg_to_tt.seen_keys import Table
 from cuesta.sizes.powers import power_at_least
@@ -74,7 +76,8 @@ def seen_by_tables(
         seen = arith.cmpi(_Predicate.slt, position, _like(position, high))
         seen = arith.andi(seen, arith.cmpi(_Predicate.sge, position, _like(position, low)))
         for table, predicate, limit in limits:
-            x = stretched(_keys(own, table), shape_of(position))
+            x = position if table.keys is None else stretched(_keys(own, table.keys), shape_of(position))
+            x, limit = _of_one_type(x, limit)
             seen = arith.andi(seen, arith.cmpi(predicate, x, _like(x, limit)))
         behind = arith.addi(position, _like(position, scalar(1)))
         lowest = arith.select(seen, position, _like(position, high))
@@ -90,9 +93,17 @@ def _like(block: Value, number: Value) -> Value:
     return tt.splat(number, shape_of(block))
 
 
-def _keys(own: KernelWriter, table: Table) -> Value:
+def _of_one_type(numbers: Value, limit: Value) -> tuple[Value, Value]:
+    """A block of numbers and a limit, the narrower extended: positions are compared with tensors of any type."""
+    kind, other = element_of(numbers), limit.type
+    if kind.width < other.width:
+        return arith.extsi(block_type(shape_of(numbers), other), numbers), limit
+    return numbers, limit if kind == other else arith.extsi(kind, limit)
+
+
+def _keys(own: KernelWriter, keys: tuple[Value, list[int]]) -> Value:
     """The numbers of the keys of a block, for which `own` is a writer."""
-    value, classes = table.keys
+    value, classes = keys
     if isinstance(value.owner, ir.Block):
         return own.load(value, classes)
     needed = own.needed([node for node in own.nodes if node.op == value.owner])
@@ -104,8 +115,11 @@ def _keys(own: KernelWriter, table: Table) -> Value:
 
 def _limit(product: Products, whole: KernelWriter, table: Table, side: str) -> Value:
     """The least or the most of the numbers of the block's queries."""
-    value, classes = table.queries
-    block = whole.load(value, classes) if isinstance(value.owner, ir.Block) else whole.value(value)
+    if table.queries is None:
+        block, classes = whole.frame.positions[product.m], [product.m]
+    else:
+        value, classes = table.queries
+        block = whole.load(value, classes) if isinstance(value.owner, ir.Block) else whole.value(value)
     if product.m not in classes:
         return tt.unsplat(tt.reshape(block, [1]))
     kind, is_least = element_of(block), side == "least"

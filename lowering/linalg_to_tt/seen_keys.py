@@ -72,11 +72,12 @@ class _Comparison(NamedTuple):
 
 class Table(NamedTuple):
     """A comparison of the elements of two tensors that holds where a query sees a key: `predicate` of an element of
-    `keys` and one of `queries`, each a tensor with the classes of its dims."""
+    `keys` and one of `queries`, each a tensor with the classes of its dims. One of the two may be None: the positions
+    of the keys, or of the queries, are compared."""
 
     predicate: arith.CmpIPredicate
-    keys: tuple[Value, list[int]]
-    queries: tuple[Value, list[int]]
+    keys: tuple[Value, list[int]] | None
+    queries: tuple[Value, list[int]] | None
 
 
 @dataclass(frozen=True)
@@ -127,13 +128,22 @@ class _Reader:
 
     def tables(self, factor: Value, hidden: float) -> Iterator[Table]:
         for found in self._shown(None, factor, hidden):
-            left, right = (self._tensor(found.node, x) for x in found.op.operands)
-            if left is None or right is None or found.predicate not in _TURNED:
+            if found.predicate not in _TURNED:
                 continue
-            turned = _TURNED[found.predicate]
-            for predicate, of_keys, of_queries in ((found.predicate, left, right), (turned, right, left)):
-                if self.keys in of_keys[1] and self.queries not in of_keys[1] and self.keys not in of_queries[1]:
-                    yield Table(predicate, of_keys, of_queries)
+            sides = [(self._tensor(found.node, x), sum_) for x, sum_ in zip(found.op.operands, found[1:3], strict=True)]
+            for predicate, keys, queries in ((found.predicate, *sides), (_TURNED[found.predicate], *reversed(sides))):
+                table = Table(predicate, keys[0], queries[0])
+                if self._compares(table, keys[1], queries[1]):
+                    yield table
+
+    def _compares(self, table: Table, keys: _Sum, queries: _Sum) -> bool:
+        """Whether a table compares keys with queries. The linear expressions are those of the two sides."""
+        if table.keys is None and table.queries is None:
+            return False  # positions alone: a bound
+        of_keys = keys == {self.keys: 1} if table.keys is None else self.keys in table.keys[1]
+        apart = table.keys is None or self.queries not in table.keys[1]
+        of_queries = queries == {self.queries: 1} if table.queries is None else self.keys not in table.queries[1]
+        return of_keys and apart and of_queries
 
     def _tensor(self, node: Node, value: Value) -> tuple[Value, list[int]] | None:
         """The tensor that a value in the body of `node` is an element of, with the classes of its dims."""

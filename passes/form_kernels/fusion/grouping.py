@@ -32,6 +32,7 @@ from cuesta.passes.form_kernels.fusion.space import (
     parallel_classes,
     tile_bytes,
 )
+from cuesta.passes.form_kernels.fusion.spreading import spreading
 from cuesta.passes.form_kernels.fusion.windows import window_refusal
 
 #: A group that moves less than this share of the bytes that two groups move together counts as little work.
@@ -95,10 +96,9 @@ class Grouping:
         for item in items:
             for value in (*item.op.operands, *(item.gathers if isinstance(item, Node) else ())):
                 self.readers.setdefault(value, set()).add(item.index)
-
         #: Node index → the items that read the node's results; None if the graph returns one of the results.
         self.inner_readers = {node.index: self._inner_readers(node) for node in nodes}
-        self.narrow_sums = reduced_from_narrow(nodes, self.writer, self._only_reader)
+        self.late = reduced_from_narrow(nodes, self.writer, self._only_reader) | spreading(nodes, self.writer)
 
     def _inner_readers(self, node: Node) -> set[int] | None:
         if any(r in self.returned for r in node.results):
@@ -160,9 +160,9 @@ class Grouping:
     def _is_late(self, node: Node) -> bool:
         """Whether a node joins its reader's kernel first: it only widens, or it multiplies what a sum adds up, or on a
         GPU computes a few elements, such as squares, that a kernel of one program adds up, or any number of them from
-        a widened tensor, which takes less memory than they do."""
+        a widened tensor, which takes less memory than they do, or only spreads what it reads."""
         if not self.machine.in_sequence:
-            late = node.widens or self._is_added_up(node) or node.index in self.narrow_sums
+            late = node.widens or self._is_added_up(node) or node.index in self.late
             return self.machine.converts_late and late
         reader = self._only_reader(node)
         if reader is not None and node.widens:

@@ -1,0 +1,112 @@
+"""Replaces attention under a mask that is a tensor by the ops that define it, on a GPU, where no gradient is wanted.
+
+    %r = attention(%q, %k, %v, %mask, 0.125)                 %mask: bool, or added to the scores
+ →  %s = mul(matmul(%q, %k^T), 0.125) + %mask              where(%mask, …, -inf) if it is bool
+    %first, %last = amin, amax(the places along a row of %mask that it shows)
+    %t = where(%first <= place <= %last, %s, -inf)
+    %r = matmul(softmax(%t), %v)
+
+The compiler makes one kernel of it, as of flex_attention: it passes over keys that no query of a block sees, which its
+programs read off %first and %last. cuDNN takes twice its time with a mask, whatever the mask hides. Its gradients take
+less time than ours, which would load the mask transposed, so a training step keeps its kernels (decision 57).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import GraphModule, Node
+
+from cuesta.frontend.decompositions.table import decompositions_of
+from cuesta.frontend.fx_nodes import packet_of
+from cuesta.frontend.fx_passes.spelled_out_flex_attention import product, spell_out
+from cuesta.options import Options
+
+aten = torch.ops.aten
+
+#: The least queries and keys of a call, and the sizes of a head, that a kernel of ours computes faster than cuDNN.
+_FEWEST, _HEADS = 64, range(16, 129)
+_TYPES = (torch.bfloat16, torch.float16)
+#: The position of the mask among the arguments of a call.
+_MASK = 3
+#: Ops that make a tensor of one number → which of their arguments is the number; None for 0.
+_NUMBERS = {aten.new_zeros: None, aten.zeros: None, aten.new_full: 2, aten.full: 1, aten.scalar_tensor: 0}
+
+
+def spell_out_masks(gm: GraphModule, options: Options) -> None:
+    """Replaces attention under masks in a graph, in place."""
+    if options.attention == "library":
+        return
+    is_interpreted = options.target is not None and options.target.kind == "tt"
+    found = [node for node in gm.graph.nodes if packet_of(node) is torch.ops.cuesta.attention]
+    calls = [node for node in found if _is_ours(node, is_interpreted)]
+    for call in calls:
+        call.update_arg(_MASK, _condition(call.args[_MASK]))
+        spell_out(gm, call, _forward, decompositions_of(options))
+    if calls:
+        gm.graph.eliminate_dead_code()
+        gm.recompile()
+
+
+def _is_ours(call: Node, is_interpreted: bool) -> bool:
+    """Whether a kernel of ours computes a call: its mask is a tensor, its sizes are known, only its output is read, and
+    it is for a GPU of NVIDIA's, whose kernels the other routes are, or for the interpreter of such kernels."""
+    *factors, mask, causal, _, route = call.args
+    if mask is None or causal or (route == "cpu" and not is_interpreted) or any(user.args[1] for user in call.users):
+        return False
+    q, k, v = (x.meta["val"] for x in factors if isinstance(x, Node))
+    if not all(isinstance(n, int) for x in (q, k, v) for n in x.shape):
+        return False
+    fits = q.size(1) == k.size(1) and min(q.size(2), k.size(2)) >= _FEWEST
+    return fits and q.dtype in _TYPES and q.size(3) in _HEADS and v.size(3) in _HEADS
+
+
+def _condition(mask: Any) -> Any:
+    """The condition that a mask was made of, as 0 where it holds and -inf elsewhere; the mask itself if it was not."""
+    if packet_of(mask) is not aten.where or [_number(x) for x in mask.args[1:]] != [0, -math.inf]:
+        return mask
+    return mask.args[0]
+
+
+def _number(node: Any) -> float | None:
+    """The number that all elements of a tensor are."""
+    if not isinstance(node, Node) or packet_of(node) not in _NUMBERS:
+        return None
+    place = _NUMBERS[packet_of(node)]
+    number: Any = 0 if place is None else node.args[place]
+    return number if isinstance(number, (int, float)) else None
+
+
+def _seen(q: Tensor, k: Tensor, mask: Tensor, scale: float) -> Tensor:
+    """The scores [B, H, L, S], -inf where the mask hides them."""
+    for dim, stride in enumerate(mask.stride()):
+        if stride == 0:  # of an expanded dim the same is read again and again
+            mask = mask.narrow(dim, 0, 1)
+    scores = product(q, k.transpose(-2, -1)) * scale
+    is_added = mask.dtype != torch.bool
+    shows = mask > torch.finfo(mask.dtype).min / 2 if is_added else mask
+    scores = scores + mask.to(scores.dtype) if is_added else torch.where(mask, scores, -math.inf)
+    between = _between_first_and_last(shows.expand(*shows.shape[:-1], k.size(2)), q.size(1))
+    return torch.where(between, scores, -math.inf)
+
+
+def _between_first_and_last(shows: Tensor, heads: int) -> Tensor:
+    """The places between the first and the last one that a row shows, for each head. All of a row that shows none:
+    where the lowest number hides them, each weighs the same."""
+    count = shows.size(-1)
+    places = torch.arange(count, device=shows.device, dtype=torch.int32)
+    first = torch.where(shows, places, count).amin(-1, keepdim=True)
+    last = torch.where(shows, places, -1).amax(-1, keepdim=True)
+    first, last = torch.where(last < 0, 0, first), torch.where(last < 0, count - 1, last)
+    # Of all heads, though they are the same: what is compared for each head is compared in the kernel of the scores,
+    # which so finds where its keys begin and end.
+    first, last = (x.expand(-1, heads, -1, -1) for x in (first, last))
+    return (places >= first) & (places <= last)
+
+
+def _forward(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, _causal: bool, scale: float, _route: str) -> tuple[Tensor]:
+    """The output alone."""
+    return (aten._safe_softmax(_seen(q, k, mask, scale), -1).to(q.dtype) @ v,)

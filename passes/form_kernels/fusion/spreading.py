@@ -1,0 +1,25 @@
+"""Finds elementwise nodes that make much of little, such as a comparison of rows with columns. They join their readers'
+kernels, which read the little, rather than the kernel that made it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from cuesta._mlir import ir
+from cuesta.dialects.types import byte_count
+from cuesta.passes.form_kernels.fusion.nodes import Node
+
+#: Bytes of what such nodes are computed from, over those of their results.
+_MOST = 0.1
+
+
+def spreading(nodes: Sequence[Node], writer: Mapping[ir.Value, Node]) -> frozenset[int]:
+    """The indices of the elementwise nodes whose results take far more memory than what these nodes are computed from.
+    `nodes` are in order; `writer` has the node that writes each value."""
+    found: set[int] = set()
+    for node in nodes:
+        makers = ((read, writer.get(read.value)) for read in node.reads)
+        read = sum(r.bytes for r, maker in makers if maker is None or maker.index not in found)
+        if all(node.parallel) and not node.gathers and read < _MOST * sum(map(byte_count, node.results)):
+            found.add(node.index)
+    return frozenset(found)

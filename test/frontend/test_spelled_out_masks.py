@@ -1,0 +1,107 @@
+"""Attention under a mask that is a tensor, as a kernel of ours in the interpreter: right, and no more than is shown."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+import cuesta
+
+BATCH, HEADS, QUERIES, KEYS = 2, 2, 128, 192
+TRIANGLE = torch.ones(QUERIES, KEYS, dtype=torch.bool).tril(KEYS - QUERIES)
+LENGTHS = torch.arange(KEYS) < torch.tensor([[70], [KEYS]])
+WINDOW = (torch.arange(QUERIES)[:, None] - torch.arange(KEYS)).abs() < 9
+
+
+def hiding_rows() -> Tensor:
+    shown = (LENGTHS[:, None, None, :] & TRIANGLE).clone()
+    shown[:, :, 3:5] = False
+    return shown
+
+
+def added(shown: Tensor, hidden: float) -> Tensor:
+    return torch.zeros(shown.shape, dtype=torch.bfloat16).masked_fill(~shown, hidden)
+
+
+MASKS: dict[str, Callable[[], Tensor]] = {
+    "of all": lambda: TRIANGLE,
+    "of each text": lambda: TRIANGLE.expand(BATCH, 1, QUERIES, KEYS),
+    "lengths": lambda: LENGTHS[:, None, None, :],
+    "lengths, expanded": lambda: LENGTHS[:, None, None, :].expand(BATCH, 1, QUERIES, KEYS),
+    "of each head": lambda: WINDOW & (torch.rand(BATCH, HEADS, QUERIES, KEYS) < 0.7),
+    "rows that see nothing": hiding_rows,
+    "holes": lambda: torch.rand(BATCH, 1, QUERIES, KEYS) < 0.1,
+    "added": lambda: torch.randn(BATCH, HEADS, QUERIES, KEYS, dtype=torch.bfloat16),
+    "-inf": lambda: added(TRIANGLE, -math.inf),
+    "the lowest number": lambda: added(hiding_rows(), torch.finfo(torch.bfloat16).min),
+}
+
+
+def factors() -> list[Tensor]:
+    return [torch.randn(BATCH, HEADS, length, 32, dtype=torch.bfloat16) for length in (QUERIES, KEYS, KEYS)]
+
+
+def compiled(**options: object) -> Callable[..., Tensor]:
+    torch._dynamo.reset()
+    return torch.compile(
+        lambda q, k, v, mask: F.scaled_dot_product_attention(q, k, v, attn_mask=mask),
+        backend="cuesta",
+        options={"target": "tt", "cache": False, **options},
+    )
+
+
+def reference(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+    scores = q.double() @ k.double().mT / math.sqrt(q.shape[-1])
+    scores = scores.masked_fill(~mask, -math.inf) if mask.dtype == torch.bool else scores + mask.double()
+    return torch.ops.aten._safe_softmax(scores, -1) @ v.double()
+
+
+def calls() -> list[str]:
+    return [call["op"] for graph in cuesta.report().graphs for call in graph.aten_calls]
+
+
+@pytest.mark.parametrize("name", MASKS)
+def test_attention_under_a_mask_is_one_kernel(name: str) -> None:
+    torch.manual_seed(0)
+    given = [*factors(), MASKS[name]()]
+    with torch.no_grad():
+        found = compiled()(*given)
+    torch.testing.assert_close(found.double(), reference(*given), rtol=2e-2, atol=2e-2)
+    assert calls() == []
+    (graph,) = cuesta.report().graphs
+    attention = [kernel for kernel in graph.kernels if "attention" in kernel["ops"]]
+    assert len(attention) == 1 and {"ge", "le"} <= {*attention[0]["ops"]} and len(graph.kernels) <= 3
+
+
+def test_keys_behind_the_last_that_is_shown_are_not_read() -> None:
+    """A weight of 0 times nan would be nan."""
+    q, k, v = factors()
+    shown = torch.ones(BATCH, 1, QUERIES, KEYS, dtype=torch.bool)
+    shown[..., 64:] = False
+    shown[1, :, :64] = False
+    shown[1, :, :64, 128:] = True
+    v[0, :, 64:] = v[1, :, 64:128] = math.nan
+    with torch.no_grad():
+        found = compiled()(q, k, v, shown)
+    expected = reference(q, k, v.nan_to_num(), shown)
+    torch.testing.assert_close(found.double(), expected, rtol=2e-2, atol=2e-2)
+
+
+@pytest.mark.parametrize("options", [{"attention": "library"}, {"bitwise_eager": True}], ids=["library", "bitwise"])
+def test_the_library_stays_where_it_is_asked_for(options: dict[str, object]) -> None:
+    given = [*factors(), TRIANGLE]
+    with torch.no_grad():
+        found = compiled(**options)(*given)
+    torch.testing.assert_close(found.double(), reference(*given), rtol=2e-2, atol=2e-2)
+    assert not any("attention" in k["ops"] and "ge" in k["ops"] for g in cuesta.report().graphs for k in g.kernels)
+
+
+def test_a_training_step_keeps_the_librarys_kernels() -> None:
+    q, k, v = (x.requires_grad_() for x in factors())
+    compiled()(q, k, v, TRIANGLE).sum().backward()
+    assert any("attention" in call for call in calls())
