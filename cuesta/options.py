@@ -188,7 +188,8 @@ class Options:
         "is made token by token, for more in bf16 where the machine has no AMX, and in f32 if one was measured to be "
         "faster on this machine (see below). On a GPU, flex_attention and other products around a softmax: `auto` "
         "makes one kernel of them, one of each gradient, and two of attention of few queries, whose keys are split "
-        "among programs, in bf16 and f16 on CUDA, `kernel` of f32 too, and on every GPU.",
+        "among programs, in bf16 and f16 on CUDA, `kernel` of f32 too, and on every GPU. Attention under a mask that "
+        "is a tensor is such a kernel on CUDA where no gradient is wanted, but with `library`.",
         choices=("auto", "library", "kernel"),
         affects_code=True,
     )
