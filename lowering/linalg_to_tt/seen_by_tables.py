@@ -6,7 +6,8 @@
         first = min(first, the keys seen)
         last = max(last, the keys seen)
 
-Positions may be compared with tensors as well, such as with the ends of what each query sees.
+Positions may be compared with tensors as well, such as with the ends of what each query sees: the least and the most of
+these are bounds, and no key is looked at.
 
 The keys between the first and the last that is seen are those of the queries' documents, if each document is in one
 piece, and perhaps more: the loop makes the comparison itself.
@@ -55,15 +56,20 @@ def seen_by_tables(
     loop of the block at `starts`."""
     size = product.writer.frame.sizes[product.k]
     width = min(_AT_ONCE, power_at_least(size)) if isinstance(size, int) else _AT_ONCE
-    limits = [
-        (table, predicate, _limit(product, whole, table, side))
-        for table in tables
-        for side, predicate in _LIMITS[table.predicate].items()
-    ]
-    # Bounds by position may leave a block nothing, and then be anywhere.
+    limits = []
     scalar = product.writer.frame.scalar
-    low = arith.minsi(low, arith.maxsi(high, scalar(0)))
+    for table in tables:
+        for side, predicate in _LIMITS[table.predicate].items():
+            limit = _limit(product, whole, table, side)
+            if table.keys is None:
+                low, high = _within(low, high, predicate, limit, scalar(1))
+            else:
+                limits.append((table.keys, predicate, limit))
+    # Bounds by position may leave a block nothing, and then be anywhere.
+    low = arith.minsi(arith.maxsi(low, scalar(0)), arith.maxsi(high, scalar(0)))
     high = arith.maxsi(high, low)
+    if not limits:
+        return low, high
     # Parts begin at multiples of their width, as masks are left out where these fill the tensor.
     begin = arith.muli(arith.divsi(low, scalar(width)), scalar(width))
     loop = scf.ForOp(begin, high, scalar(width), [high, low])
@@ -75,9 +81,8 @@ def seen_by_tables(
         position = own.frame.positions[product.k]
         seen = arith.cmpi(_Predicate.slt, position, _like(position, high))
         seen = arith.andi(seen, arith.cmpi(_Predicate.sge, position, _like(position, low)))
-        for table, predicate, limit in limits:
-            x = position if table.keys is None else stretched(_keys(own, table.keys), shape_of(position))
-            x, limit = _of_one_type(x, limit)
+        for keys, predicate, limit in limits:
+            x, limit = _of_one_type(stretched(_keys(own, keys), shape_of(position)), limit)
             seen = arith.andi(seen, arith.cmpi(predicate, x, _like(x, limit)))
         behind = arith.addi(position, _like(position, scalar(1)))
         lowest = arith.select(seen, position, _like(position, high))
@@ -86,6 +91,24 @@ def seen_by_tables(
         last = arith.maxsi(last, tt.unsplat(tt.reduce([highest], 1, arith.maxsi)[0]))
         scf.YieldOp([first, last])
     return loop.results[0], loop.results[1]
+
+
+def _within(low: Value, high: Value, predicate: arith.CmpIPredicate, limit: Value, one: Value) -> tuple[Value, Value]:
+    """The keys `low`..`high` whose positions compare so with a limit. The limit is any number: it is brought between
+    the two before it takes their type, and so is the number behind it."""
+    kind, own = low.type, limit.type
+    wide = own if own.width >= kind.width else kind
+    ends = [x if x.type == wide else arith.extsi(wide, x) for x in (low, high, limit)]
+    inside = arith.minsi(arith.maxsi(ends[2], arith.subi(ends[0], arith.constant(wide, 1))), ends[1])
+    inside = inside if wide == kind else arith.trunci(kind, inside)
+    match predicate:
+        case _Predicate.sge:
+            return arith.maxsi(low, inside), high
+        case _Predicate.sgt:
+            return arith.maxsi(low, arith.addi(inside, one)), high
+        case _Predicate.sle:
+            return low, arith.minsi(high, arith.addi(inside, one))
+    return low, arith.minsi(high, inside)
 
 
 def _like(block: Value, number: Value) -> Value:

@@ -97,6 +97,7 @@ def test_factors_that_are_computed_are_made_in_the_kernel_of_a_gpu() -> None:
 
 
 TEXTS, ENDS, LENGTHS = torch.arange(400) // 150, torch.arange(400).clamp(min=70), torch.tensor([130])
+STARTS, STOPS = (torch.arange(400) // 3).int(), (torch.arange(400) // 2 + 150).int()
 MASKS: list[Callable[..., Tensor]] = [
     causal,
     lambda b, h, i, j: (j > i) & (j <= 300),
@@ -105,6 +106,8 @@ MASKS: list[Callable[..., Tensor]] = [
     lambda b, h, i, j: (TEXTS[i] == TEXTS[j]) & (i >= j),
     lambda b, h, i, j: j.to(torch.int64) < ENDS[i],
     lambda b, h, i, j: LENGTHS[b] > j.to(torch.int64),
+    lambda b, h, i, j: (j >= STARTS[i]) & (j <= STOPS[i]),
+    lambda b, h, i, j: (STARTS[i] < j) & (STOPS[i] > j) & (j <= i + 100),
 ]
 
 
