@@ -68,7 +68,8 @@ def _condition(mask: Any) -> Any:
     """The condition that a mask was made of, as 0 where it holds and -inf elsewhere; the mask itself if it was not."""
     if packet_of(mask) is not aten.where or [_number(x) for x in mask.args[1:]] != [0, -math.inf]:
         return mask
-    return mask.args[0]
+    condition = mask.args[0]
+    return condition if condition.meta["val"].shape == mask.meta["val"].shape else mask
 
 
 def _number(node: Any) -> float | None:
