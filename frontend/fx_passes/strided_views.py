@@ -2,7 +2,7 @@
 
     %1 = as_strided(%x, [8, 64, 1, 1], [64, 1, 64, 64])            %1 = alias(%x)
     …                                                              …
-    %2 = copy(as_strided(%z, [8, 64], [64, 1], 0), %g)        →    %3 = _unsafe_view(%g, [512])
+    %2 = copy(as_strided(%z, [8, 64], [64, 1], 0), %g)        →    %3 = _unsafe_view(clone(%g), [512])
     %3 = as_strided_scatter(%z, %2, [8, 64], [64, 1], 0)           %4 = view(%3, [8, 64, 1, 1])
     %4 = as_strided(%3, [8, 64, 1, 1], [64, 1, 1, 1], 0)           %z = new_zeros(%g, [512]) is not read
 
@@ -45,15 +45,19 @@ def _view(write: NodeWriter, node: Node) -> Node | None:
     if not isinstance(seen, Tensor) or not (offset is None or (offset == 0 and _begins_its_memory(x))):
         return None
     if _are_equal(given.shape, seen.shape) and _are_equal(_moving(given), _moving(seen)):
-        same = write.call(aten.alias.default, x)
-        same.meta["val"] = seen  # what lies along dims of size 1 is part of a result's strides
-        return same
+        return _described(write.call(aten.alias.default, x), seen)
     lying, order = _slowest_first(given.shape, given.stride()), _slowest_first(seen.shape, seen.stride())
     if lying is None or order is None or given.numel() != seen.numel():
         return None
     line = _line(write, x, lying)
     apart = write.call(aten.view.default, line, [seen.shape[d] for d in order])
-    return write.call(aten.permute.default, apart, [order.index(d) for d in range(len(order))])
+    return _described(write.call(aten.permute.default, apart, [order.index(d) for d in range(len(order))]), seen)
+
+
+def _described(view: Node, seen: Tensor) -> Node:
+    """A view with the traced value of the one that it replaces: a result has its strides along dims of size 1 too."""
+    view.meta["val"] = seen
+    return view
 
 
 def _made(write: NodeWriter, node: Node) -> Node | None:
@@ -71,8 +75,10 @@ def _made(write: NodeWriter, node: Node) -> Node | None:
         values = written if written.meta["val"].shape == values.meta["val"].shape else values
     if values.meta["val"].dtype != node.meta["val"].dtype:
         return None
-    # No view: what follows may count from where its memory begins.
-    return write.call(aten._unsafe_view.default, _line(write, values, order), [*x.meta["val"].shape])
+    # In memory of its own, and no view: the caller may write to it, and what follows count from where it begins.
+    lying = write.call(aten.permute.default, values, order)
+    copy = write.call(aten.clone.default, lying, memory_format=torch.contiguous_format)
+    return write.call(aten._unsafe_view.default, copy, [*x.meta["val"].shape])
 
 
 def _line(write: NodeWriter, x: Node, order: Sequence[int]) -> Node:

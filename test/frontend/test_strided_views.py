@@ -75,6 +75,27 @@ def test_a_batch_of_any_size_is_the_same() -> None:
     assert "as_strided" not in graph.code
 
 
+def test_a_result_is_no_view_of_an_argument_and_has_eagers_strides() -> None:
+    def scattered(x: Tensor) -> Tensor:
+        return torch.as_strided_scatter(x.new_full([10], 2.0), x, [10], [1])
+
+    def part(x: Tensor) -> Tensor:
+        return scattered(x).as_strided([2], [1], 8)
+
+    def ones(x: Tensor) -> Tensor:
+        return (x[:3] * 1).as_strided([3, 1, 1, 1], [1, 3, 3, 7])
+
+    for function in (scattered, part, ones):
+        for x in (torch.arange(10.0), torch.arange(12.0)[1:11]):
+            torch._dynamo.reset()
+            expected, kept = function(x), x.clone()
+            found = torch.compile(function, backend="cuesta")(x)
+            torch.testing.assert_close(found, expected)
+            assert found.stride() == expected.stride()
+            found.add_(1)
+            torch.testing.assert_close(x, kept, rtol=0, atol=0)
+
+
 def test_a_training_step_with_the_mean_of_a_channels_last_image_is_one_program() -> None:
     """As torch computes adaptive_avg_pool2d of such an image to one pixel on a GPU."""
 
