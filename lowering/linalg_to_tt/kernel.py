@@ -68,7 +68,7 @@ class KernelWriter:
     strides: dict[Value, list[Number]]
     pointers: dict[Value, Value]
     library: str
-    #: The size parameters that bodies compute with → their blocks.
+    #: The size parameters that bodies compute with → their numbers.
     given: dict[Value, Value] = field(default_factory=dict)
     #: The value of each tensor inside the kernel, as a block.
     blocks: dict[Value, Value] = field(default_factory=dict)
@@ -144,7 +144,8 @@ class KernelWriter:
 
     def inputs(self, node: Node) -> dict[Value, Value]:
         arguments = node.op.regions[0].blocks[0].arguments
-        return self.given | {
+        numbers = {value: tt.splat(number, self.frame.unit) for value, number in self.given.items()}
+        return numbers | {
             argument: self.load(value, classes) if isinstance(value.owner, ir.Block) else self.value(value)
             for argument, (value, classes) in zip(arguments, node.inputs, strict=False)
         }

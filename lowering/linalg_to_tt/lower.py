@@ -85,7 +85,7 @@ def lower_kernel(function: func.FuncOp, library: str) -> None:
                 {argument: strides for argument, (_, strides) in shapes.items()},
                 dict(zip(shapes, passed, strict=False)),
                 library,
-                {value: tt.splat(given[name], frame.unit) for name, value in computed.items()},
+                {value: given[name] for name, value in computed.items()},
             )
             _write(writer, function, programs)
             for view in entry.operations:

@@ -130,6 +130,19 @@ def test_keys_that_a_mask_hides_are_not_read_on_a_gpu(mask: Callable[..., Tensor
         assert compiled(q, k, broken, block_mask=table)[:, :, first : first + 128].isfinite().all()
 
 
+def test_a_table_for_each_text_may_have_any_number_of_texts() -> None:
+    """The kernel wraps the text's number around, with the number of texts, outside of its loop along the keys."""
+    ends = torch.randint(0, LENGTH, (2, LENGTH))
+    table = create_block_mask(lambda b, h, i, j: j < ends[b, i], 2, HEADS, LENGTH, LENGTH, device="cpu")
+    q, k, v = (torch.randn(2, HEADS, LENGTH, DEPTH) for _ in range(3))
+    options: dict[str, Any] = {"target": "tt", "attention": "kernel"}
+    with torch.no_grad():
+        found = torch.compile(flex_attention, backend="cuesta", dynamic=True, options=options)(
+            q, k, v, block_mask=table
+        )
+    assert_close(found, flex_attention(q, k, v, block_mask=table))
+
+
 def test_fewer_heads_and_batches_of_keys_and_the_logsumexp() -> None:
     function, inputs = attended("alibi", enable_gqa=True, return_lse=True), given(heads=2, batch=1)
     assert_close(torch.compile(function, backend="cuesta", fullgraph=True)(*inputs), function(*inputs))
