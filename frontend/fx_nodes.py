@@ -205,6 +205,24 @@ def storage_of(node: Node) -> int | None:
     return memory_of(node.meta.get("val"))
 
 
+#: Ops whose result has the same number everywhere → which of their arguments it is; None for 0.
+_FILLING: dict[Any, int | None] = {
+    **dict.fromkeys((torch.ops.aten.zeros, torch.ops.aten.new_zeros, torch.ops.aten.zeros_like)),
+    **dict.fromkeys((torch.ops.aten.full, torch.ops.aten.full_like), 1),
+    torch.ops.aten.new_full: 2,
+    torch.ops.aten.scalar_tensor: 0,
+}
+
+
+def filling_of(node: Any) -> float | None:
+    """The number that all elements of a node's result are, by the op that makes it; None for any other node."""
+    if not isinstance(node, Node) or packet_of(node) not in _FILLING:
+        return None
+    place = _FILLING[packet_of(node)]
+    number: Any = 0 if place is None else node.args[place]
+    return number if isinstance(number, (int, float)) else None
+
+
 def is_for_gpu(node: Node, target: Target | None) -> bool:
     """Whether a node's value is computed on a GPU: by the target, or without one by the value's own device."""
     return bool(node.meta["val"].device.type != "cpu") if target is None else target.gpu

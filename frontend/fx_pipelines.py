@@ -8,6 +8,7 @@ from __future__ import annotations
 from torch.fx import GraphModule
 
 from cuesta.frontend.attention.keep_whole import keep_attention_whole
+from cuesta.frontend.attention.spelled_out_flex_attention import spell_out_flex_attention
 from cuesta.frontend.attention.spelled_out_masks import spell_out_masks
 from cuesta.frontend.capture.effects import unwrap_effects
 from cuesta.frontend.capture.streams import unwrap_waits
@@ -27,7 +28,6 @@ from cuesta.frontend.fx_passes.saved_positions import save_offsets
 from cuesta.frontend.fx_passes.saved_views import save_views_once
 from cuesta.frontend.fx_passes.softmaxes.recomputed_softmaxes import recompute_softmaxes
 from cuesta.frontend.fx_passes.softmaxes.row_normalisers import save_normalisers
-from cuesta.frontend.fx_passes.spelled_out_flex_attention import spell_out_flex_attention
 from cuesta.frontend.fx_passes.strided_views import permute_strided_views
 from cuesta.frontend.fx_passes.summed_positions.gathered_gradients import gather_gradients
 from cuesta.frontend.fx_passes.summed_positions.overlapping_windows import add_windows
@@ -64,7 +64,7 @@ JOINT: FxStage[GraphModule] = FxStage(
     "forward and backward in one graph, before AOTAutograd splits it",
     (
         FxPass("eliminate-dead-code", _eliminate_dead_code),
-        # Before all that move or save images: none of them knows where a view by strides reads.
+        # Before the passes that change layouts: they leave graphs with views by strides alone.
         FxPass("permute-strided-views", lambda gm, _: permute_strided_views(gm)),
         # Without it, the partitioner could save one of two equal values and recompute the other.
         FxPass("merge-equal-nodes", lambda gm, _: merge_equal_nodes(gm.graph), lambda _: merges_equal_nodes()),

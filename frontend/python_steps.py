@@ -113,14 +113,19 @@ def is_view(node: Node) -> bool:
     )
 
 
+def offset_of(node: Node) -> Any:
+    """The `storage_offset` that a view by strides, a copy of one or a write through one is given; None if none is."""
+    position = _OFFSETS[node.target]
+    return node.args[position] if len(node.args) > position else node.kwargs.get("storage_offset")
+
+
 def _views_of_whole_memory(node: Node) -> list[Node]:
     """The nodes that must run in Python because `node` addresses a whole storage by offset, where an argument or a view
     is only part of that storage: `node` itself, and the views and whole-storage copies that it is made from."""
-    position = _OFFSETS.get(node.target) if node.op == "call_function" else None
-    if position is None:
+    if node.op != "call_function" or node.target not in _OFFSETS:
         return []
-    offset = node.args[position] if len(node.args) > position else node.kwargs.get("storage_offset")
-    before, source = _views(node.args[0], COPIES_OF_WHOLE_MEMORY)
+    offset = offset_of(node)
+    before, source = views_of(node.args[0], COPIES_OF_WHOLE_MEMORY)
     views = [node, *before]
     if offset is None:  # it begins where its tensor does; only elements in a view's gaps or past its end are foreign
         return views if len(views) > 1 and (has_gaps(views[1]) or _reaches_past(node, views[1])) else []
@@ -133,7 +138,7 @@ def _views_beside_results(gm: GraphModule) -> set[Node]:
     place in an argument are left out."""
     (output,) = gm.graph.find_nodes(op="output")
     in_arguments = {output.args[0][position] for position in aliases_of(output)}
-    found = {item: _views(item) for item in output.args[0] if isinstance(item, Node) and item not in in_arguments}
+    found = {item: views_of(item) for item in output.args[0] if isinstance(item, Node) and item not in in_arguments}
     users = Counter(root for _, root in found.values())
     shared = {root for root, count in users.items() if count > 1 and not _is_given(root)}
     return {view for views, root in found.values() if root in shared and _gathers(views) for view in views}
@@ -148,7 +153,7 @@ def _gathers(views: Sequence[Node]) -> bool:
     return any(view.target in _GATHERED for view in views)
 
 
-def _views(node: Any, and_ops: Collection[Any] = ()) -> tuple[list[Node], Any]:
+def views_of(node: Any, and_ops: Collection[Any] = ()) -> tuple[list[Node], Any]:
     """The chain of views that ends in `node`, last view first, and the value viewed; `and_ops` count as views."""
     views = []
     while isinstance(node, Node) and (is_view(node) or node.target in and_ops):

@@ -219,8 +219,11 @@ _GPU_STEPS = {
     # A reshape that still parts a norm over groups from what reads it moves down. On a CPU, loops over the few channels
     # of a group take longer than another kernel over all channels.
     "hoist-reshapes": (
-        *("sink-expands", "interleave-parts", "hoist-reshapes{repeat=true}"),
-        *("keep-groups", "sink-expands"),
+        "sink-expands",
+        "interleave-parts",
+        "hoist-reshapes{repeat=true}",
+        "keep-groups",
+        "sink-expands",
     ),
     # Parts of one tensor in another order are read by the kernel that needs them.
     "interleave-parts": ("swapped-parts", "unmerged-parts"),

@@ -26,11 +26,11 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from cuesta.cache import open_cache
 from cuesta.collector import held_back
 from cuesta.errors import Unsupported
+from cuesta.frontend.attention.spelled_out_flex_attention import spell_out_flex_attention
 from cuesta.frontend.capture.aot import aot_backend, partition
 from cuesta.frontend.capture.donation import donated_arguments
 from cuesta.frontend.decompositions.table import decompositions
 from cuesta.frontend.devices import place_graph
-from cuesta.frontend.fx_passes.spelled_out_flex_attention import spell_out_flex_attention
 from cuesta.frontend.fx_pipelines import ATEN, DYNAMO
 from cuesta.lowering.tt_to_binary.kernels import warm_up
 from cuesta.lowering.tt_to_binary.target_kernels import TargetKernel, check_target, make_kernels, write_kernels

@@ -62,9 +62,10 @@ def free_workspaces() -> None:
 
 @contextlib.contextmanager
 def growing_segments() -> Iterator[None]:
-    """Meanwhile, the allocator maps memory behind what it has, rather than a segment for each large tensor: what is
-    freed side by side is one piece. Without it, a recording's memory is a fourth larger than its tensors. Does nothing
-    if the user has chosen, with another allocator, or on a platform without such segments."""
+    """Within this context the allocator extends its last segment, rather than making a segment for each large tensor:
+    tensors that lie side by side leave one free range. Without it, a recording's memory is a fourth larger than its
+    tensors. The context changes nothing if the user has switched such segments on or off or has chosen another
+    allocator, and on platforms without such segments."""
     settings = _allocator_settings() if torch.version.cuda is not None else None
     settings = _USERS.get(settings, settings)
     if settings is None or any(name in settings for name in _CHOICES):

@@ -67,8 +67,8 @@ OUT_ENTRIES: dict[str, tuple[str, tuple[str, ...]]] = {
     "aten.baddbmm.default": ("baddbmm_out", ("beta", "alpha")),
 }
 
-#: Overload → one that writes the same result over one of its operands, and that operand's position. Made by
-#: passes/host/add_in_place.py.
+#: Overload → one that writes the same result over one of its operands, and that operand's position. The pass
+#: add-in-place replaces the first by the second.
 IN_PLACE: dict[str, tuple[str, int]] = {
     ADDING: (ADDING_IN_PLACE, 1),
     "aten.index_put.default": ("aten.index_put_.default", 0),

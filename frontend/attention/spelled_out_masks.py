@@ -20,9 +20,9 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
 
+from cuesta.frontend.attention.spelling import product, spell_out
 from cuesta.frontend.decompositions.table import decompositions_of
-from cuesta.frontend.fx_nodes import packet_of
-from cuesta.frontend.fx_passes.spelled_out_flex_attention import product, spell_out
+from cuesta.frontend.fx_nodes import filling_of, packet_of
 from cuesta.options import Options
 
 aten = torch.ops.aten
@@ -32,8 +32,6 @@ _FEWEST, _HEADS = 64, range(16, 129)
 _TYPES = (torch.bfloat16, torch.float16)
 #: The position of the mask among the arguments of a call.
 _MASK = 3
-#: Ops that make a tensor of one number → which of their arguments is the number; None for 0.
-_NUMBERS = {aten.new_zeros: None, aten.zeros: None, aten.new_full: 2, aten.full: 1, aten.scalar_tensor: 0}
 
 
 def spell_out_masks(gm: GraphModule, options: Options) -> None:
@@ -45,10 +43,8 @@ def spell_out_masks(gm: GraphModule, options: Options) -> None:
     calls = [node for node in found if _is_ours(node, is_interpreted)]
     for call in calls:
         call.update_arg(_MASK, _condition(call.args[_MASK]))
-        spell_out(gm, call, _forward, decompositions_of(options))
     if calls:
-        gm.graph.eliminate_dead_code()
-        gm.recompile()
+        spell_out(gm, dict.fromkeys(calls, _forward), decompositions_of(options))
 
 
 def _is_ours(call: Node, is_interpreted: bool) -> bool:
@@ -66,19 +62,10 @@ def _is_ours(call: Node, is_interpreted: bool) -> bool:
 
 def _condition(mask: Any) -> Any:
     """The condition that a mask was made of, as 0 where it holds and -inf elsewhere; the mask itself if it was not."""
-    if packet_of(mask) is not aten.where or [_number(x) for x in mask.args[1:]] != [0, -math.inf]:
+    if packet_of(mask) is not aten.where or [filling_of(x) for x in mask.args[1:]] != [0, -math.inf]:
         return mask
     condition = mask.args[0]
     return condition if condition.meta["val"].shape == mask.meta["val"].shape else mask
-
-
-def _number(node: Any) -> float | None:
-    """The number that all elements of a tensor are."""
-    if not isinstance(node, Node) or packet_of(node) not in _NUMBERS:
-        return None
-    place = _NUMBERS[packet_of(node)]
-    number: Any = 0 if place is None else node.args[place]
-    return number if isinstance(number, (int, float)) else None
 
 
 def _seen(q: Tensor, k: Tensor, mask: Tensor, scale: float) -> Tensor:

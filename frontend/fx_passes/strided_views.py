@@ -7,8 +7,8 @@
     %4 = as_strided(%3, [8, 64, 1, 1], [64, 1, 1, 1], 0)           %z = new_zeros(%g, [512]) is not read
 
 Torch ends the mean over a channels_last image's pixels with such a view, and autograd writes a view's gradient into the
-memory of the viewed tensor. By strides, memory is addressed from its beginning. So such a view keeps saved images from
-another layout, and one of a computed tensor's memory cuts the graph in pieces.
+memory of the viewed tensor. A view by strides says where its elements lie in memory. So `save-channels-last` leaves a
+graph that has one alone, and a view at an offset in memory that other views show runs in Python, between two programs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from torch.fx import GraphModule, Node
 
 from cuesta.frontend.fx_nodes import packet_of
 from cuesta.frontend.fx_passes.node_writer import NodeWriter, replace_each
-from cuesta.frontend.python_steps import COPIES_OF_WHOLE_MEMORY, is_view
+from cuesta.frontend.python_steps import COPIES_OF_WHOLE_MEMORY, offset_of, views_of
 from cuesta.torch_private.symbolic_shapes import statically_known_true
 
 aten = torch.ops.aten
@@ -41,7 +41,7 @@ def _view(write: NodeWriter, node: Node) -> Node | None:
     """What a view shows, as a permutation of its operand's dims; None for a view of some elements, or some twice."""
     (x,) = node.all_input_nodes[:1]
     given, seen = x.meta["val"], node.meta["val"]
-    offset = node.args[3] if len(node.args) > 3 else node.kwargs.get("storage_offset")
+    offset = offset_of(node)
     if not isinstance(seen, Tensor) or not (offset is None or (offset == 0 and _begins_its_memory(x))):
         return None
     if _are_equal(given.shape, seen.shape) and _are_equal(_moving(given), _moving(seen)):
@@ -63,12 +63,11 @@ def _described(view: Node, seen: Tensor) -> Node:
 def _made(write: NodeWriter, node: Node) -> Node | None:
     """The tensor that is written through a view that shows all of its elements; None for other writes."""
     x, values = node.all_input_nodes[:2]
-    if packet_of(x) not in _MADE or x.meta["val"].dtype != node.meta["val"].dtype:
+    if packet_of(x) not in _MADE:
         return None
     strides: Any = node.args[3]
-    offset = node.args[4] if len(node.args) > 4 else node.kwargs.get("storage_offset")
     order = _slowest_first(values.meta["val"].shape, strides)
-    if offset or order is None or not _are_equal([values.meta["val"].numel()], [x.meta["val"].numel()]):
+    if offset_of(node) or order is None or not _are_equal([values.meta["val"].numel()], [x.meta["val"].numel()]):
         return None
     if packet_of(values) is aten.copy and len(values.all_input_nodes) == 2:
         written = values.all_input_nodes[1]
@@ -91,9 +90,7 @@ def _line(write: NodeWriter, x: Node, order: Sequence[int]) -> Node:
 
 def _begins_its_memory(x: Node) -> bool:
     """Whether a tensor is computed by the graph, and its memory begins with its first element."""
-    root = x
-    while is_view(root):
-        root = root.all_input_nodes[0]
+    _, root = views_of(x)
     computed = root.op == "call_function" and root.target not in COPIES_OF_WHOLE_MEMORY
     return computed and all(_are_equal([n.meta["val"].storage_offset()], [0]) for n in (x, root))
 

@@ -68,7 +68,7 @@ class KernelWriter:
     strides: dict[Value, list[Number]]
     pointers: dict[Value, Value]
     library: str
-    #: The size parameters that bodies compute with → their numbers.
+    #: The size parameters that bodies compute with → the kernel's scalar arguments.
     given: dict[Value, Value] = field(default_factory=dict)
     #: The value of each tensor inside the kernel, as a block.
     blocks: dict[Value, Value] = field(default_factory=dict)
@@ -143,11 +143,11 @@ class KernelWriter:
         return values
 
     def inputs(self, node: Node) -> dict[Value, Value]:
-        arguments = node.op.regions[0].blocks[0].arguments
-        numbers = {value: tt.splat(number, self.frame.unit) for value, number in self.given.items()}
+        read = {x for op in body_ops(node.op) for x in op.operands}
+        numbers = {value: tt.splat(x, self.frame.unit) for value, x in self.given.items() if value in read}
         return numbers | {
             argument: self.load(value, classes) if isinstance(value.owner, ir.Block) else self.value(value)
-            for argument, (value, classes) in zip(arguments, node.inputs, strict=False)
+            for argument, (value, classes) in zip(node.op.regions[0].blocks[0].arguments, node.inputs, strict=False)
         }
 
     def value(self, value: Value) -> Value:

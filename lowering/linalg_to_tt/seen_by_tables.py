@@ -94,20 +94,17 @@ def seen_by_tables(
 
 
 def _within(low: Value, high: Value, predicate: arith.CmpIPredicate, limit: Value, one: Value) -> tuple[Value, Value]:
-    """The keys `low`..`high` whose positions compare so with a limit. The limit is any number: it is brought between
-    the two before it takes their type, and so is the number behind it."""
-    kind, own = low.type, limit.type
-    wide = own if own.width >= kind.width else kind
+    """The keys `low`..`high` whose positions compare so with a limit. The limit may be any number of any type. It is
+    clamped to the range from `low` - 1 to `high` before it is converted to the type of positions."""
+    kind = low.type
+    wide = max(kind, limit.type, key=lambda x: x.width)
     ends = [x if x.type == wide else arith.extsi(wide, x) for x in (low, high, limit)]
     inside = arith.minsi(arith.maxsi(ends[2], arith.subi(ends[0], arith.constant(wide, 1))), ends[1])
     inside = inside if wide == kind else arith.trunci(kind, inside)
-    match predicate:
-        case _Predicate.sge:
-            return arith.maxsi(low, inside), high
-        case _Predicate.sgt:
-            return arith.maxsi(low, arith.addi(inside, one)), high
-        case _Predicate.sle:
-            return low, arith.minsi(high, arith.addi(inside, one))
+    if predicate in (_Predicate.sgt, _Predicate.sle):
+        inside = arith.addi(inside, one)
+    if predicate in (_Predicate.sgt, _Predicate.sge):
+        return arith.maxsi(low, inside), high
     return low, arith.minsi(high, inside)
 
 

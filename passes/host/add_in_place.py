@@ -31,9 +31,9 @@ class AddInPlace(Pass):
                     op = view.operation
                     if not host.Call.matches(op) or host.Call.route.of(op) != "shim":
                         continue
-                    overload, position = IN_PLACE.get(host.Call.overload.of(op), ("", 0))
-                    if overload and _may_write(op, position):
-                        _write(op, overload, position)
+                    found = IN_PLACE.get(host.Call.overload.of(op))
+                    if found is not None and _may_write(op, found[1]):
+                        _write(op, *found)
 
 
 def _may_write(op: ir.Operation, position: int) -> bool:

@@ -7,7 +7,7 @@ import operator
 import torch
 from torch.fx import Graph, GraphModule
 
-from cuesta.frontend.fx_passes.spelled_out_flex_attention import _take_part
+from cuesta.frontend.attention.spelling import _take_part
 
 
 def test_a_result_takes_the_type_that_torch_gives_it() -> None:

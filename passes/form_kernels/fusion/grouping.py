@@ -158,9 +158,9 @@ class Grouping:
         self.remarks = [r for r in self.remarks if self.group.get(r.producer) is not self.group.get(r.consumer)]
 
     def _is_late(self, node: Node) -> bool:
-        """Whether a node joins its reader's kernel first: it only widens, or it multiplies what a sum adds up, or on a
-        GPU computes a few elements, such as squares, that a kernel of one program adds up, or any number of them from
-        a widened tensor, which takes less memory than they do, or only spreads what it reads."""
+        """Whether a node joins its reader's kernel before its producers'. On a CPU it multiplies what a sum adds up.
+        On a GPU it only widens, or computes a few elements, such as squares, that a kernel of one program adds up, or
+        is one of `late`: elements are computed from a tensor that takes less memory than they do."""
         if not self.machine.in_sequence:
             late = node.widens or self._is_added_up(node) or node.index in self.late
             return self.machine.converts_late and late

@@ -1,5 +1,6 @@
-"""Finds elementwise nodes that make much of little, such as a comparison of rows with columns. They join their readers'
-kernels, which read the little, rather than the kernel that made it."""
+"""Finds elementwise nodes whose results take far more memory than what they read, such as comparisons of rows with
+columns. Such a node joins its reader's kernel, which then reads the node's operands, not the kernel of these operands,
+which would write the node's result."""
 
 from __future__ import annotations
 

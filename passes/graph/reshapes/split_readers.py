@@ -151,18 +151,18 @@ def _split(op: ir.Operation, value: ir.Value, view: Merged, kernel: ir.Operation
 
 
 def _repeated(op: ir.Operation, view: Merged, known: dict[ir.Value, ir.Value | None]) -> ir.Value | None:
-    """The result of a pointwise op of the view's shape with the dims of the view's source, and so are operands that
-    cheap ops compute: a view of their result would be in memory. None where an operand has only a part of a dim.
-    `known` has values that were found before."""
+    """The result of a pointwise op of the view's shape with the dims of the view's source. Operands that cheap ops
+    compute, or conversions of smaller tensors, have these dims too: a view of their results would be in memory. None
+    where an operand has only a part of a dim. `known` has values that were found before."""
     (result,) = op.results
     for x in op.operands:
         if x not in known:
             made = maker(x)
             if made is not None and made.name in CHEAP and shape_of(x) == shape_of(result):
                 known[x] = _repeated(made, view, known)
-            elif made is not None and Convert.matches(made):
-                narrow = view.parted(made.operands[0])
-                known[x] = None if narrow is None else _B.convert(narrow, spelling_of(x))
+            elif (conversion := maker(x, Convert)) is not None:
+                source = view.parted(conversion.operands[0])
+                known[x] = None if source is None else _B.convert(source, spelling_of(x))
             else:
                 known[x] = view.parted(x)
     operands = [y for x in op.operands if (y := known[x]) is not None]

@@ -13,22 +13,17 @@ whole blocks, which the function says as well.
 from __future__ import annotations
 
 import math
-import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.fx import GraphModule, Node
-from torch.fx.node import map_arg
+from torch.fx import GraphModule
 
+from cuesta.frontend.attention.spelling import product, spell_out, wide_type
 from cuesta.frontend.decompositions.table import decompositions_of
-from cuesta.frontend.fx_passes.node_writer import NodeWriter
-from cuesta.frontend.graph_key import attribute
 from cuesta.options import Options
-from cuesta.torch_private import pytree
-from cuesta.torch_private.fake_tensors import FakeTensorMode, detect_fake_mode
 from cuesta.torch_private.ops import HigherOrderOperator
 
 aten = torch.ops.aten
@@ -39,87 +34,13 @@ _LN_2 = math.log(2)
 
 def spell_out_flex_attention(gm: GraphModule, options: Options) -> None:
     """Replaces each call of flex_attention and of its gradients in a graph, in place."""
-    calls = [n for n in gm.graph.nodes if isinstance(n.target, HigherOrderOperator) and n.target.name() in _SPELLINGS]
-    if not calls:
+    found = [n for n in gm.graph.nodes if isinstance(n.target, HigherOrderOperator) and n.target.name() in _SPELLINGS]
+    if not found:
         return
     from cuesta.torch_private.flex_attention import add_at_positions
 
     table = {**decompositions_of(options), add_at_positions(): _sums_at}
-    for call in calls:
-        spell_out(gm, call, _SPELLINGS[call.target.name()], table)
-    gm.graph.eliminate_dead_code()
-    gm.recompile()
-
-
-def spell_out(gm: GraphModule, call: Node, spelling: Callable[..., Any], table: Mapping[Any, Any]) -> None:
-    """Replaces one call by the ops that `spelling` calls with the call's arguments."""
-    from cuesta.torch_private.flex_attention import traced
-
-    leaves, tree = pytree.tree_flatten(call.args)
-    values = [n for n in dict.fromkeys(leaves) if isinstance(n, Node) and not _is_graph(gm, n)]
-    fake = [n.meta["val"] for n in values]
-
-    def run(*given: Any) -> Any:
-        at = dict(zip(values, given, strict=True))
-        graphs = {n: attribute(gm, str(n.target)) for n in leaves if isinstance(n, Node) and n not in at}
-        own = [(at | graphs)[x] if isinstance(x, Node) else x for x in leaves]
-        return spelling(*pytree.tree_unflatten(own, tree))
-
-    with detect_fake_mode(fake) or FakeTensorMode():
-        graph = traced(run, fake, table)
-    results = _inline(gm, call, graph, values)
-    for part in [user for user in call.users if user.target is operator.getitem]:
-        _take_part(part, results)
-
-
-def _take_part(part: Node, results: Any) -> None:
-    """Replaces the `getitem` nodes of a call, also from nested tuples, by the results."""
-    result = results[part.args[1]]
-    if isinstance(result, Node):
-        wanted = part.meta["val"]
-        if result.meta["val"].dtype != wanted.dtype:
-            # Before torch 2.12 the gradient of a captured tensor has the tensor's type, since then that of its sums.
-            with part.graph.inserting_before(part):
-                result = part.graph.call_function(aten._to_copy.default, (result,), {"dtype": wanted.dtype})
-        # Views of the result were traced with the strides that torch's implementation gives it.
-        result.meta = {**part.meta, **result.meta, "val": wanted}
-        part.replace_all_uses_with(result)
-    for inner in [user for user in part.users if user.target is operator.getitem and not isinstance(result, Node)]:
-        _take_part(inner, result)
-
-
-def _inline(gm: GraphModule, call: Node, inner: GraphModule, values: Sequence[Node]) -> Any:
-    """Copies the nodes of a graph before `call`; returns what the graph returns, as nodes of `gm`."""
-    at: dict[Node, Any] = dict(zip(inner.graph.find_nodes(op="placeholder"), values, strict=True))
-    results: Any = None
-    write = NodeWriter(gm, "scores")
-    inner.graph.eliminate_dead_code()
-    with gm.graph.inserting_before(call):
-        for node in inner.graph.nodes:
-            if node.op == "output":
-                results = map_arg(node.args[0], at.__getitem__)
-            elif node.target is aten._to_copy.default and isinstance(node.args[0], (int, float)):
-                # vmap converts the numbers of a function first, such as the 20 of tanh(score / 20).
-                at[node] = float(node.args[0]) if node.meta["val"].is_floating_point() else node.args[0]
-            elif node.op == "get_attr":  # a tensor that a function makes of numbers
-                held = attribute(inner, str(node.target))
-                at[node] = write.constant(held, held.device)
-            elif node not in at:
-                at[node] = gm.graph.node_copy(node, at.__getitem__)
-                at[node].meta = {**call.meta, "val": _value(node)}
-    return results
-
-
-def _value(node: Any) -> Any:
-    """The fake value of a node. Before torch 2.12 one of the sizes of a tensor, as vmap asks for them, has none."""
-    if "val" not in node.meta and node.target is operator.getitem:
-        source, place = node.args
-        return _value(source)[place]
-    return node.meta["val"]
-
-
-def _is_graph(gm: GraphModule, node: Node) -> bool:
-    return node.op == "get_attr" and isinstance(attribute(gm, str(node.target)), GraphModule)
+    spell_out(gm, {call: _SPELLINGS[call.target.name()] for call in found}, table)
 
 
 @dataclass(frozen=True)
@@ -156,16 +77,7 @@ class _Scores:
         positions = [torch.arange(n, device=q.device, dtype=torch.int32) for n in plain.shape]
         visible = for_all_scores(mask, 0, len(in_mask))(*positions, *in_mask)
         changed = for_all_scores(score, 1, len(captured))(plain, *positions, *captured)
-        return _Scores(q, k, v, plain, torch.where(visible, changed.to(_wide(q)), -math.inf), visible, positions)
-
-
-def product(x: Tensor, y: Tensor) -> Tensor:
-    """[B, H, M, K] and [B, H, K, N] → their product in f32, in f64 for f64."""
-    return x.to(_wide(x)) @ y.to(_wide(x))
-
-
-def _wide(x: Tensor) -> torch.dtype:
-    return torch.float64 if x.dtype == torch.float64 else torch.float32
+        return _Scores(q, k, v, plain, torch.where(visible, changed.to(wide_type(q)), -math.inf), visible, positions)
 
 
 def _as_many_heads(x: Tensor, q: Tensor) -> Tensor:
@@ -212,7 +124,7 @@ def _backward(
     from cuesta.torch_private.flex_attention import gradients_for_all_scores
 
     scores = _Scores.of(q, k, v, score, block_mask[-1], scale, captured, in_mask)
-    wide = _wide(q)
+    wide = wide_type(q)
     # A row that sees nothing has the logsumexp -inf, and no weights.
     base = torch.where(logsumexp == -math.inf, 0.0, logsumexp * _LN_2).unsqueeze(-1)
     weights = torch.exp(scores.seen - base)
