@@ -33,6 +33,7 @@ class FakeRecorder:
         self.returned: Counter[int] = Counter()
         self.blocks: dict[int, tuple[Block, Results]] = {}
         self.recordings: weakref.WeakSet[Recording] = weakref.WeakSet()
+        self.held: set[Results] = set()
         self.pools: list[Pool] = []
         self.buffers: list[bytearray] = []  # the memory of results: freed only with the recorder, as a device's is
         self.shared: list[Range] = []  # the memory that replays of later recordings may overwrite
@@ -40,8 +41,8 @@ class FakeRecorder:
         self.replays = 0
         self.error: Exception | None = None
 
-    def open_pool(self) -> Pool:
-        found = next((pool for pool in self.pools if pool.is_open()), None)
+    def open_pool(self, with_lent: bool = True) -> Pool:
+        found = next((pool for pool in self.pools if pool.is_open() and (with_lent or not pool.lent)), None)
         if found is None:
             self.pools.append(found := Pool(len(self.pools)))
         return found
@@ -586,6 +587,81 @@ def test_lent_memory_outlives_its_recording_where_somebody_holds_it(recorder: Fa
     torch.testing.assert_close(held, x(5) * 2)
     del held
     assert recorder.pools[0].is_open() and block not in recorder.pools[0].lent
+
+
+class Chain:
+    """Two programs, the second of which reads what the first returns. `step` gives the second's result."""
+
+    def __init__(self, recorder: FakeRecorder) -> None:
+        self.recorder = recorder
+        self.memory: list[StorageWeakRef] = []  # what the second program's runs read
+        self.first = RecordedProgram(Counted(), describe(BASE), {1}, recorder, takes_all)
+        self.second = RecordedProgram(self._read, describe(BASE), set(), recorder, takes_all)
+
+    def _read(self, tensors: list[Tensor]) -> list[Tensor]:
+        self.memory += [StorageWeakRef(t.untyped_storage()) for t in tensors]
+        return [tensors[0] + 1]
+
+    def step(self, n: float, hold: Callable[[Tensor], Any] = lambda t: None) -> tuple[Tensor, Any]:
+        results = self.first([x(n), W])
+        held = hold(results[0])
+        (result,) = self.second([results.pop()])
+        return result, held
+
+    def lent(self) -> list[Block]:
+        return [block for pool in self.recorder.pools for block in pool.lent]
+
+
+def test_what_passes_between_graphs_is_left_to_later_recordings(recorder: FakeRecorder) -> None:
+    chain = Chain(recorder)
+    for n in range(2):
+        chain.step(n)
+    assert len(chain.lent()) == 1
+    assert chain.memory[1].expired(), "nobody keeps it: the allocator may hand it out"
+    for n in range(2, 6):
+        torch.testing.assert_close(chain.step(n)[0], x(n) * W + 1)
+    assert (recorder.replays, len(recorder.pools)) == (10, 1)
+
+
+def test_what_somebody_holds_between_graphs_is_kept(recorder: FakeRecorder) -> None:
+    chain = Chain(recorder)
+    kept = [chain.step(n, lambda t: t)[1] for n in range(4)]
+    assert not chain.lent()
+    torch.testing.assert_close(kept, [x(n) * W for n in range(4)])
+
+
+@pytest.mark.parametrize("hold", [lambda t: t, lambda t: t[1:]])
+def test_what_is_held_in_lent_memory_keeps_its_value(recorder: FakeRecorder, hold: Callable[[Tensor], Tensor]) -> None:
+    """A later recording lies there. Its replay moves what is held. Where that cannot be moved, it is recorded anew."""
+    chain = Chain(recorder)
+    recorder.shared = [(0, 1 << 62)]
+    later = RecordedProgram(Counted(), describe(BASE), {1}, recorder, takes_all)
+    held: list[Tensor] = []
+    for n in range(8):
+        result, kept = chain.step(n, hold if n in (4, 5) else lambda t: None)
+        torch.testing.assert_close(result, x(n) * W + 1)
+        torch.testing.assert_close(later([x(n), W])[0], x(n) * W)
+        if kept is not None:
+            held.append(kept)
+    lent = {block.owners[0].data_ptr() for block in chain.lent()}
+    for n, kept in zip((4, 5), held, strict=True):
+        assert kept._base is not None or kept.data_ptr() not in lent, "it was moved"
+        torch.testing.assert_close(kept, hold(x(n) * W))
+
+
+def test_results_in_lent_memory_that_are_always_held(recorder: FakeRecorder) -> None:
+    """They are moved a few times. Then they get memory of their own."""
+    chain = Chain(recorder)
+    recorder.shared = [(0, 1 << 62)]
+    later = RecordedProgram(Counted(), describe(BASE), {1}, recorder, takes_all)
+    before: Tensor | None = None
+    for n in range(8):
+        saved = chain.first([x(n), W])
+        if before is not None:
+            torch.testing.assert_close(before, x(n - 1) * W)
+        chain.second([saved.pop()])
+        (before,) = later([x(n), W])
+    assert not any(r.lies_in_lent for r in recorder.recordings if r in later._recordings[(W.data_ptr(),)])
 
 
 def test_each_result_is_looked_at_once_after_its_replay(

@@ -198,9 +198,10 @@ def test_a_pool_with_lent_results_that_are_held_is_not_used(cuda: FakeCuda) -> N
     pool = recorder.open_pool()
     kept = [recorder.record(lambda: RESULT, pool)[0]]
     assert recorder.open_pool() is pool
-    (block,) = Block.all_of([torch.ones(1)], {0}, pool)
-    assert block.may_lend()
-    held = [Results([block]).lend(block)]
+    saved = torch.ones(1)
+    (block,) = Block.all_of([saved], {0}, pool)
+    assert block.may_lend(saved)
+    held = [Results([block], recorder.held).lend(block, saved)]
     other = recorder.open_pool()
     assert other is not pool
     kept.append(recorder.record(lambda: RESULT, other)[0])

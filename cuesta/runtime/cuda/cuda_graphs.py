@@ -12,8 +12,8 @@ are moved to other memory before the replay. If somebody holds a view of the res
 the recording. Where most results are held, but given back later, as autograd does after the backward pass, another
 recording for the same addresses is made. So no result ever changes under its owner.
 
-Recordings of a device share memory, and results keep theirs for good, but for what a backward recording takes over
-(results.py). So replays run one after another, whatever streams they are called on.
+Recordings of a device share memory, and results keep theirs for good, but for those that are lent (results.py). So
+replays run one after another, whatever streams they are called on.
 """
 
 from __future__ import annotations
@@ -61,9 +61,11 @@ class Recorder(Protocol):
     blocks: dict[int, tuple[Block, Results]]
     #: all recordings that there are
     recordings: weakref.WeakSet[Recording]
+    #: the results of recordings that somebody may hold
+    held: set[Results]
 
-    def open_pool(self) -> Pool:
-        """A pool in which a recording may be made."""
+    def open_pool(self, with_lent: bool = True) -> Pool:
+        """A pool in which a recording may be made. Its results may lie in lent memory, if the pool has any."""
 
     def record(self, run: Callable[[], list[Tensor]], pool: Pool) -> tuple[Callable[[], None], list[Tensor]]:
         """Records the work that `run` queues, without running it. Returns a function that replays it, and the results
@@ -101,6 +103,9 @@ class RecordedProgram:
         self._overwrites = overwrites or program
         self._saved = frozenset(saved)
         self._released, self._unread = frozenset(metadata["released"]), frozenset(metadata["unread"])
+        described = enumerate(metadata["results"])
+        # The results that lie in arguments → their arguments
+        self._in_arguments = {i: result["index"] for i, result in described if result["kind"] == "argument"}
         self._static = dict.fromkeys(sorted(static))
         self._recorder, self._tell = recorder, tell
         # The addresses of the static arguments → the recordings for them. None are made until the second call, because
@@ -126,20 +131,22 @@ class RecordedProgram:
 
     def _has_kept(self, tensors: list[Tensor]) -> bool:
         """Whether somebody else holds an argument that a replay would overwrite where another recording returned it."""
+        if not self._metadata["lent"]:
+            return False
         lent = [i for i in self._metadata["lent"] if tensors[i].data_ptr() in self._recorder.returned]
         found = [self._recorder.blocks.get(storage_key(tensors[i])) for i in lent]
         return not all(known and known[0].is_alone_in(tensors, i) for i, known in zip(lent, found, strict=True))
 
     def _may_take(self, recording: Recording, tensors: list[Tensor]) -> bool:
         """Whether a replay may write the arguments that the recording took over. Later recordings of the program take
-        over none if somebody holds such an argument, or if the program's results, such as gradients that are added up,
-        are often held when the forward recording writes these arguments anew."""
+        over none if somebody holds such an argument, or if the program's results in lent memory, such as gradients that
+        are added up, are often held when that memory is written anew."""
         may_take = recording.may_take(tensors)
-        self._in_the_way += bool(recording.taken) and recording.was_in_the_way()
-        if not may_take or self._in_the_way > MOST_IN_THE_WAY:
+        self._in_the_way += recording.was_in_the_way()
+        if self._takes and not (may_take and self._in_the_way <= MOST_IN_THE_WAY):
             self._takes = False
             for recordings in self._recordings.values():
-                recordings[:] = [r for r in recordings if not r.taken]
+                recordings[:] = [r for r in recordings if not r.lies_in_lent]
         return may_take
 
     def _recording_for(self, tensors: list[Tensor]) -> Recording | None:
@@ -148,10 +155,13 @@ class RecordedProgram:
         known = self._known(tensors)
         if known is None:
             return None
+        free = next((r for r in known if self._is_current(r, tensors) and r.is_free()), None)
+        if free is not None:
+            self._strays = 0
+            return free
         fitting = [recording for recording in known if not recording.misplaced(tensors)]
-        current = [recording for recording in fitting if not self._copies_results(recording, tensors)]
-        free = next((recording for recording in current if recording.is_free()), None)
-        if free is None and not self._wants_another(current):
+        current = [recording for recording in fitting if self._is_current(recording, tensors)]
+        if not self._wants_another(current):
             free = next((r for r in current if r.make_room() and not r.misplaced(tensors)), None)
         if free is not None:
             self._strays = 0
@@ -160,7 +170,7 @@ class RecordedProgram:
             return None
         # Recordings stay whose own results are held. The others were made before another one's that they overwrite, or
         # copy what is now returned by one.
-        known[:] = [r for r in known if r not in fitting or (r in current and not r.results.are_free())]
+        known[:] = [r for r in known if r not in fitting or (r in current and not r.are_results_free())]
         return self._made(known, tensors)
 
     def _wants_another(self, current: list[Recording]) -> bool:
@@ -177,17 +187,21 @@ class RecordedProgram:
                 self._give_up(f"parameters moved {MOST_ADDRESSES} times")
         return known
 
-    def _copies_results(self, recording: Recording, tensors: list[Tensor]) -> bool:
-        """Whether a recording copies an argument that lies where another recording returns it."""
+    def _is_current(self, recording: Recording, tensors: list[Tensor]) -> bool:
+        """Whether a recording reads these arguments where they are, and copies none that another recording returns."""
+        if recording.misplaced(tensors):
+            return False
+        if not recording.copied:
+            return True
         places = {tensors[i].data_ptr() for i in recording.copied if i not in self._wandering}
-        return any(place in self._recorder.returned for place in places - recording.returned)
+        return not any(place in self._recorder.returned for place in places - recording.returned)
 
     def _runs_unrecorded(
         self, known: list[Recording], fitting: list[Recording], current: list[Recording], tensors: list[Tensor]
     ) -> bool:
         """Whether a call for which no recording is free runs without one: because its results may stay in use, or its
         arguments come from a call that ran unrecorded."""
-        if current and not all(can_move(recording.results.blocks) or recording.gives_back() for recording in current):
+        if current and not all(can_move(recording.blocks) or recording.gives_back() for recording in current):
             self._without += 1
             ran = "1 call" if self._without == 1 else f"{self._without} calls"
             self._tell(f"recorded; {ran} ran without the recording, because earlier results were still in use")
@@ -227,6 +241,7 @@ class RecordedProgram:
     def _record(self, tensors: list[Tensor]) -> Recording:
         fixed, copied = self._sorted(tensors)
         pool, taken = self._to_take(tensors, fixed)
+        passed = self._to_pass(tensors, fixed, taken)
         arguments = [copied.get(i, tensors[i]) for i in range(len(tensors))]
         # From here on `arguments` alone holds the memory of those taken: when the program has read it, it is free.
         self._take_over(taken, tensors)
@@ -239,21 +254,26 @@ class RecordedProgram:
         made = list(owners.values())
         saved = {place for i, place in enumerate(places) if i in self._saved}
         saved -= {place for i, place in enumerate(places) if i not in self._saved}
+        blocks = Block.all_of(made, saved, pool)
         recording = Recording(
             replay,
             fixed,
             [tensors[i].data_ptr() for i in fixed],
             [StorageWeakRef(tensors[i].untyped_storage()) for i in self._static],
             copied,
-            Results(Block.all_of(made, saved, pool)),
+            Results([block for block in blocks if block.number is None], self._recorder.held),
+            Results([block for block in blocks if block.number is not None], self._recorder.held),
             places,
             self._recorder.memory(pool),
             taken,
+            self._consumed(taken),
+            bool(pool.lent),
         )
         for block, of in pool.lent.items():
             if block not in taken.values():
                 recording.overlay(of, [block])
         enter(recording, self._recorder)
+        self._take_over(passed, tensors)
         return recording
 
     def _sorted(self, tensors: list[Tensor]) -> tuple[list[int], dict[int, Tensor]]:
@@ -273,22 +293,40 @@ class RecordedProgram:
         """Lends blocks, and puts the tensors that take their place into the call's list."""
         for i, block in taken.items():
             known = self._recorder.blocks.pop(block.key)
-            tensors[i] = known[1].lend(block)
+            tensors[i] = known[1].lend(block, tensors[i])
             self._recorder.blocks[block.key] = known
-        for earlier in self._recorder.recordings:
-            earlier.count_taken()
+        if taken:
+            for earlier in self._recorder.recordings:
+                earlier.count()
 
     def _to_take(self, tensors: list[Tensor], fixed: Sequence[int]) -> tuple[Pool, dict[int, Block]]:
         """The pool of a new recording, and the arguments that it may take over: those of one open pool that the program
         frees, and that nobody else holds."""
-        keys = {i: storage_key(tensors[i]) for i in fixed if i in self._released}
-        found = {i: self._recorder.blocks[key] for i, key in keys.items() if key in self._recorder.blocks}
-        known = {i: block for i, (block, _) in found.items()}
-        taken = {i: block for i, block in known.items() if block.may_lend() and block.is_alone_in(tensors, i)}
+        found = self._blocks_of(tensors, [i for i in fixed if i in self._released])
+        taken = {i: block for i, block in found.items() if block.number is not None}
         pool = next((block.pool for block in taken.values()), None)
         if pool is None or not self._takes or not pool.is_open():
-            return self._recorder.open_pool(), {}
+            return self._recorder.open_pool(self._takes), {}
         return pool, {i: block for i, block in taken.items() if block.pool is pool}
+
+    def _to_pass(self, tensors: list[Tensor], fixed: Sequence[int], taken: dict[int, Block]) -> dict[int, Block]:
+        """Of the other arguments those that nobody else holds: later recordings may have their memory."""
+        if not self._takes:
+            return {}
+        kept = {*taken, *self._in_arguments.values(), *self._metadata["mutates"], *self._metadata["lent"]}
+        return self._blocks_of(tensors, [i for i in fixed if i not in kept])
+
+    def _blocks_of(self, tensors: list[Tensor], numbers: Sequence[int]) -> dict[int, Block]:
+        """The blocks of those arguments that may be lent, because nobody else holds them."""
+        keys = {i: storage_key(tensors[i]) for i in numbers}
+        found = {i: self._recorder.blocks[key][0] for i, key in keys.items() if key in self._recorder.blocks}
+        return {i: b for i, b in found.items() if b.may_lend(tensors[i]) and b.is_alone_in(tensors, i)}
+
+    def _consumed(self, taken: dict[int, Block]) -> list[Results]:
+        """Those results all of whose blocks are taken over: nobody holds them after a replay."""
+        blocks = {*taken.values()}
+        results = {self._recorder.blocks[block.key][1] for block in blocks}
+        return [of for of in results if blocks.issuperset(of.blocks)]
 
     def _replay(self, recording: Recording, tensors: list[Tensor]) -> list[Tensor]:
         self._recorder.follow()
@@ -297,29 +335,34 @@ class RecordedProgram:
         for i in self._metadata["mutates"]:
             if i in recording.copied:
                 tensors[i].copy_(recording.copied[i])
-        made = recording.hand_out()
-        return [
-            made[place] if place >= 0 else argument_result(tensors[described["index"]], described)
-            for place, described in zip(recording.places, self._metadata["results"], strict=True)
-        ]
+        for i in recording.taken:
+            tensors[i] = None  # type: ignore[call-overload]
+        results = recording.hand_out()
+        for i, argument in self._in_arguments.items():
+            results[i] = argument_result(tensors[argument], self._metadata["results"][i])
+        return results
 
 
 def enter(recording: Recording, recorder: Recorder) -> None:
     """Makes a new recording known to the earlier ones, whose replays may overwrite its results, and to later ones,
     which may read them where they are."""
     for earlier in recorder.recordings:
-        earlier.overlay(recording.results, recording.results.blocks)
+        earlier.overlay(recording.given, recording.given.blocks)
+        earlier.overlay(recording.saved, recording.saved.blocks)
     recorder.returned.update(recording.returned)
-    recorder.blocks |= {block.key: (block, recording.results) for block in recording.results.blocks}
+    for results in (recording.given, recording.saved):
+        recorder.blocks |= {block.key: (block, results) for block in results.blocks}
     recorder.recordings.add(recording)
-    weakref.finalize(recording, _leave, recorder, recording.results, recording.returned)
+    weakref.finalize(recording, _leave, recorder, (recording.given, recording.saved), recording.returned)
 
 
-def _leave(recorder: Recorder, results: Results, returned: set[int]) -> None:
+def _leave(recorder: Recorder, made: Sequence[Results], returned: set[int]) -> None:
     """Frees what a recording that is gone has returned, but for results that somebody still holds."""
     recorder.returned -= Counter(returned)
-    for block in results.blocks:
-        del recorder.blocks[block.key]
-    results.leave()
+    for results in made:
+        for block in results.blocks:
+            del recorder.blocks[block.key]
+        results.leave()
     for earlier in [*recorder.recordings]:
         earlier.forget()
+    recorder.held &= {of for r in recorder.recordings for of in (r.given, r.saved, *r.overlaid)}

@@ -28,18 +28,19 @@ class CudaRecorder:
         self.returned: Counter[int] = Counter()
         self.blocks: dict[int, tuple[Block, Results]] = {}
         self.recordings: weakref.WeakSet[Recording] = weakref.WeakSet()
+        self.held: set[Results] = set()
         self._device = device
         self._pools: list[Pool] = []
         self._stream: torch.cuda.Stream | None = None
         self._last: torch.cuda.Stream | None = None
         self._last_raw = 0
 
-    def open_pool(self) -> Pool:
-        """A pool in which a recording may be made."""
+    def open_pool(self, with_lent: bool = True) -> Pool:
+        """A pool in which a recording may be made. Its results may lie in lent memory, if the pool has any."""
         # Torch closes a pool when its last graph goes, and then refuses to record into the pool.
         self._pools = [pool for pool in self._pools if pool.graphs]
         for pool in self._pools:
-            if pool.is_open():
+            if pool.is_open() and (with_lent or not pool.lent):
                 return pool
         return Pool(torch.cuda.graph_pool_handle())
 

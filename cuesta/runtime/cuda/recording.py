@@ -36,10 +36,13 @@ class Recording:
     addresses: list[int]  # the addresses of the arguments `fixed`
     storages: list[StorageWeakRef]  # of the static arguments
     copied: dict[int, Tensor]  # argument → the recording's own copy of it
-    results: Results  # the storages of what it makes
-    places: list[int]  # result → the number of the tensor that it is; -1: the result lies in an argument
+    given: Results  # of what it makes, what the caller gets
+    saved: Results  # what autograd alone gets
+    places: list[int]  # result → the number of the tensor that it is; -1: it lies in an argument
     scratch: list[Range]  # memory that a replay may write in between
     taken: dict[int, Block]  # argument → the lent block that it is, which a replay may write after it has read it
+    consumed: list[Results]  # those all of whose blocks are among `taken`
+    lies_in_lent: bool  # whether the results may lie in lent memory
     targets: list[Tensor] = field(init=False)  # the tensors `copied`; flat views if elements leave gaps or overlap
     flat: frozenset[int] = field(init=False)  # the arguments whose targets are flat views
     returned: set[int] = field(init=False)  # the addresses of the results
@@ -51,19 +54,29 @@ class Recording:
     def __post_init__(self) -> None:
         self.flat = frozenset(i for i, tensor in self.copied.items() if not _is_dense(tensor))
         self.targets = [flat_view(tensor) if i in self.flat else tensor for i, tensor in self.copied.items()]
-        blocks = self.results.blocks
-        self.returned = {owner.data_ptr() for block in blocks for owner in block.owners if owner.numel()}
-        self._handed = blocks[0].handed if blocks else {}
-        others = [block for block in blocks if block.lasting is None]
-        owners = {i: owner for block in others for i, owner in zip(block.places, block.owners, strict=True)}
-        self._new = {i: (x, tuple(x.shape), x.stride(), 0) for i, x in owners.items()}
+        owners = [owner for block in self.blocks for owner in block.owners]
+        self.returned = {owner.data_ptr() for owner in owners if owner.numel()}
         self._taken_free = tuple(counts * len(self.taken) for counts in TAKEN)
-        self.count_taken()
+        self.count()
 
-    def count_taken(self) -> None:
-        """Counts the uses of the arguments `taken` anew, where a block was lent."""
+    def count(self) -> None:
+        """Counts anew who uses what, and what a call hands out, where a block was lent."""
         self._taken_keys = [block.key for block in self.taken.values()]
         self._taken_uses = [block.own_uses for block in self.taken.values()]
+        self._new = [i for block in self.given.blocks for i in block.places]
+        owners = [owner for block in self.given.blocks for owner in block.owners]
+        shapes, strides = [tuple(owner.shape) for owner in owners], [owner.stride() for owner in owners]
+        self._views = owners, shapes, strides, [0] * len(owners)
+        self._handed = self.given.blocks[0].handed if self.given.blocks else {}
+        # In the list of what a call hands out, what is saved comes behind the others, and then a None.
+        numbers = [*self._new, *(block.places[0] for block in self.saved.blocks), -1]
+        order = {number: position for position, number in enumerate(numbers)}
+        self._order = [order[place] for place in self.places]
+
+    @property
+    def blocks(self) -> list[Block]:
+        """The storages of all that it makes."""
+        return [*self.given.blocks, *self.saved.blocks]
 
     def overlay(self, results: Results, blocks: Sequence[Block]) -> None:
         """Adds those of a recording's blocks that lie in `scratch` to `overlaid`."""
@@ -83,8 +96,8 @@ class Recording:
         return is_alone and holders(list(map(tensors.__getitem__, self.taken))) == self._taken_free
 
     def was_in_the_way(self) -> bool:
-        """Whether results of the last replay had to be moved for another recording's."""
-        return any(block.moved is not None for block in self.results.blocks)
+        """Whether results of the last replay that may lie in lent memory had to be moved for another recording."""
+        return self.lies_in_lent and (self.given.was_in_the_way or self.saved.was_in_the_way)
 
     def copy_in(self, tensors: Sequence[Tensor]) -> None:
         """Copies the arguments `copied` into the recording's memory."""
@@ -107,11 +120,19 @@ class Recording:
         """Whether the memory of a static argument was freed, so that no call can fit but by chance."""
         return any(storage.expired() for storage in self.storages)
 
+    def are_results_free(self) -> bool:
+        """Whether nobody holds what the last replay has made."""
+        return self.given.are_free() and self.saved.are_free()
+
     def is_free(self) -> bool:
         """Whether nobody holds what a replay writes."""
-        if not self.results.are_free():
+        if not self.are_results_free():
             return False
-        return all(of.are_free() or not any(b.is_held() for b in blocks) for of, blocks in self.overlaid.items())
+        held = self.given.held
+        if self.overlaid.keys().isdisjoint(held):
+            return True
+        found = [(of, blocks) for of, blocks in self.overlaid.items() if of in held]
+        return all(of.are_free() or not any(b.is_held() for b in blocks) for of, blocks in found)
 
     def gives_back(self) -> bool:
         """Whether the results of some replay were freed later, so that another recording would be free in time."""
@@ -119,35 +140,31 @@ class Recording:
 
     def is_mostly_held(self) -> bool:
         """Whether somebody holds at least half of the bytes of the results."""
-        sizes = {block: block.owners[0].untyped_storage().nbytes() for block in self.results.blocks}
+        sizes = {block: block.owners[0].untyped_storage().nbytes() for block in self.blocks}
         return 2 * sum(size for block, size in sizes.items() if block.is_held()) >= sum(sizes.values())
 
     def make_room(self) -> bool:
         """Moves results that somebody still holds to other memory. False if one of them cannot be moved."""
-        blocks = [*self.results.blocks, *itertools.chain.from_iterable(self.overlaid.values())]
-        if not can_move(blocks):
+        if not can_move([*self.blocks, *itertools.chain.from_iterable(self.overlaid.values())]):
             return False
-        for block in blocks:
-            block.move()
+        self.given.move(self.given.blocks)
+        self.saved.move(self.saved.blocks)
+        for of, blocks in self.overlaid.items():
+            of.was_in_the_way |= of.move(blocks)
         return True
 
-    def hand_out(self) -> list[Tensor]:
-        """Tensors over the memory that a replay has written."""
-        lasting = self.results.lasting
-        moved = [block.moved for block in lasting if block.moved is not None]
-        alive = [ref for ref in (*self._handed.values(), *moved) if ref() is not None]
+    def hand_out(self) -> list[Any]:
+        """The results over the memory that a replay has written. None stands for a result that lies in an argument."""
+        for results in self.consumed:
+            results.held.discard(results)
+        alive = self.given.hand_out() + self.saved.hand_out()
         self._was_given_back = self.gives_back() or (self._was_handed_out and not alive)
         self._alive, self._was_handed_out = alive, True
-        for block in self.results.blocks:
-            block.moved = None
-        tensors: list[Any] = [None] * (len(lasting) + len(self._new))
-        for block in lasting:
-            tensors[block.places[0]] = block.lasting
-        for i, given in self._new.items():
-            tensors[i] = tensor = _view(*given)
-            self._handed[i] = weakref.ref(tensor)
-        self.results.note_replay()
-        return tensors
+        made: list[Any] = list(map(_view, *self._views))
+        self._handed.update(zip(self._new, map(weakref.ref, made), strict=True))
+        made += self.saved.kept
+        made.append(None)
+        return list(map(made.__getitem__, self._order))
 
 
 def _is_dense(tensor: Tensor) -> bool:

@@ -5,8 +5,10 @@ that autograd saves and nobody else gets, which are most of a training step's, t
 call: to make a tensor takes longer than to see that nobody holds it any more.
 
 A backward graph's recording takes over the memory of such results, once it has read them: what it needs in between, and
-its own results, may lie there. So a training step takes no more memory than a call without recordings. The results are
-lent then: the recording that writes them holds tensors that do not keep the memory, which is the pool's.
+its own results, may lie there. Results that go from one graph to the next, and that nobody else holds while that one is
+recorded, are left to the recordings that come after it. So a training step takes no more memory than a call without
+recordings. The results are lent then: the recording that writes them holds tensors that do not keep the memory, which
+is the pool's.
 """
 
 from __future__ import annotations
@@ -15,7 +17,6 @@ import sys
 import weakref
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -42,11 +43,12 @@ def holders(tensors: Sequence[Any]) -> tuple[list[int], list[int]]:
     return list(map(sys.getrefcount, tensors)), list(map(uses, tensors))
 
 
-#: The counts of a tensor that only an attribute holds. Measured, because they differ between versions.
-_HELD_ONCE = SimpleNamespace(lasting=torch.empty(1))
-_FREE = holders([_HELD_ONCE.lasting])
-#: The counts of one that the list of a call's arguments holds as well.
-_ARGUMENTS = [_HELD_ONCE.lasting]
+_HELD = [torch.empty(1)]
+#: The counts of a tensor that only a list holds. Measured, because they differ between versions.
+_FREE = holders(_HELD)
+#: The counts of one that two lists hold, and of one that three do.
+_FREE_IN_TWO = holders([_HELD[0]])
+_ARGUMENTS = [_HELD[0]]
 TAKEN = holders([_ARGUMENTS[0]])
 del _ARGUMENTS
 
@@ -66,7 +68,7 @@ class Pool:
         return not self.is_closed and not any(block.is_held() for block in self.lent)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Block:
     """A storage that a recording writes results into. `owners` keep its memory alive, until it is lent."""
 
@@ -75,8 +77,8 @@ class Block:
     own_uses: int  # its use count while nobody but the recording holds it
     places: list[int]  # the numbers of the results in it
     handed: dict[int, weakref.ref[Tensor]]  # the last replay's results that were made for it; none before the first
-    lasting: Tensor | None = None  # the tensor that each call hands out, where only autograd gets it
-    moved: weakref.ref[Tensor] | None = None  # the tensor that had to be moved since the last replay
+    kept: list[Tensor]  # the tensors that each call hands out, of all blocks that only autograd gets
+    number: int | None = None  # where in `kept` this block's is
     pool: Pool | None = None
     is_lent: bool = False  # whether the pool may use the memory
     graphs: list[Any] = field(default_factory=list)  # keep lent memory mapped that is held when the recording goes
@@ -89,51 +91,63 @@ class Block:
         for i, owner in enumerate(owners):
             places.setdefault(storage_key(owner), []).append(i)
         handed: dict[int, weakref.ref[Tensor]] = {}
+        kept: list[Tensor] = []
         blocks = []
         for key, own in places.items():
-            lasting = _over(owners[own[0]]) if len(own) == 1 and own[0] in saved else None
-            blocks.append(Block(key, [owners[i] for i in own], _uses(key), own, handed, lasting, pool=pool))
+            number = len(kept) if len(own) == 1 and own[0] in saved else None
+            if number is not None:
+                kept.append(_over(owners[own[0]]))
+            blocks.append(Block(key, [owners[i] for i in own], _uses(key), own, handed, kept, number, pool=pool))
         return blocks
+
+    @property
+    def lasting(self) -> Tensor | None:
+        """The tensor that each call hands out. None if each call makes new ones."""
+        return None if self.number is None else self.kept[self.number]
 
     def is_held(self) -> bool:
         """Whether anybody but the recording holds the memory."""
         if _uses(self.key) != self.own_uses:
             return True
-        return self.lasting is not None and holders([self.lasting]) != _FREE
+        return self.number is not None and holders([self.kept[self.number]]) != _FREE_IN_TWO
 
     def holder(self) -> Tensor | None:
         """The one tensor that holds the memory. None if there are others: views, or tensors that autograd saved."""
-        if self.lasting is not None:
-            return self.lasting if _uses(self.key) == self.own_uses else None
+        if self.number is not None:
+            return self.kept[self.number] if _uses(self.key) == self.own_uses else None
         handed = [self.handed[i]() for i in self.places if i in self.handed]
         alive = [tensor for tensor in handed if tensor is not None]
         return alive[0] if len(alive) == 1 and _uses(self.key) == self.own_uses + 1 else None
 
-    def may_lend(self) -> bool:
-        """Whether the memory may be left to the pool, which it was not before."""
-        return self.lasting is not None and not self.is_lent
+    def may_lend(self, tensor: Tensor) -> bool:
+        """Whether the memory, which one tensor was made over, may be left to the pool. It was not before."""
+        return not self.is_lent and len(self.owners) == 1 and self.owners[0].dtype == tensor.dtype
 
     def is_alone_in(self, tensors: list[Tensor], i: int) -> bool:
         """Whether only this list and the recording hold `tensors[i]`, which lies here, and the memory."""
         return is_alone(tensors, i, holders=int(tensors[i] is self.lasting), others=len(self.owners))
 
-    def move(self) -> None:
-        """Moves the values to other memory, if somebody holds them and `can_move` says so."""
+    def move(self) -> Tensor | None:
+        """Moves the values to other memory, if somebody holds them and `can_move` says so. Returns who did."""
         if not self.is_held() or (tensor := self.holder()) is None:
-            return
+            return None
         with torch.no_grad():
             tensor.data = aligned_copy(tensor)
-        self.moved = weakref.ref(tensor)
-        if tensor is self.lasting:
-            self.lasting = _over(self.owners[0])
+        if self.number is not None:
+            self.kept[self.number] = _over(self.owners[0])
+        return tensor
 
-    def lend(self) -> Tensor:
-        """Leaves the memory to `lasting` as it is now, and when that goes to the pool. Returns what takes its place."""
+    def lend(self, tensor: Tensor) -> Tensor:
+        """Leaves the memory to `tensor`, which lies there, and when that goes to the pool. Returns what takes its
+        place: a tensor that does not keep the memory."""
         self.is_lent = True
-        self.owners = [without_memory(owner) for owner in self.owners]
-        self.key, self.lasting = storage_key(self.owners[0]), _over(self.owners[0])
+        self.owners = [owner] = [without_memory(owner) for owner in self.owners]
+        self.key = storage_key(owner)
+        if self.number is not None:
+            self.kept[self.number] = _over(owner)
         self.own_uses = _uses(self.key)
-        return self.lasting
+        offset = tensor.storage_offset() - owner.storage_offset()
+        return self.lasting if self.lasting is not None else _view(owner, tuple(tensor.shape), tensor.stride(), offset)
 
     def lies_in(self, ranges: Iterable[Range]) -> bool:
         """Whether the memory begins in one of the ranges."""
@@ -147,39 +161,50 @@ def can_move(blocks: Iterable[Block]) -> bool:
 
 
 class Results:
-    """The blocks of a recording. Once nobody was seen to hold any, nobody does until the next replay: of the recordings
-    that overwrite some of them, only the first after a replay looks at them all."""
+    """Blocks of a recording that are free together: those of what autograd alone gets, or the others. Once nobody was
+    seen to hold any, nobody does until the next replay: of the recordings that overwrite some of them, only the first
+    after a replay looks at them all."""
 
-    def __init__(self, blocks: list[Block]) -> None:
-        self.blocks = blocks
+    def __init__(self, blocks: list[Block], held: set[Results]) -> None:
+        """`held` are the results of all recordings of a device that somebody may hold."""
+        self.blocks, self.held = blocks, held
+        self.kept = blocks[0].kept if blocks and blocks[0].number is not None else []
         self.is_gone = False  # whether the recording is
-        self._may_be_held = False
+        self.moved: list[weakref.ref[Tensor]] = []  # the tensors that had to be moved since the last replay
+        self.was_in_the_way = False  # whether one of them was moved for another recording
+        self._free = tuple(counts * len(self.kept) for counts in _FREE)
         self._count()
 
     def _count(self) -> None:
         self._keys, self._own_uses = [b.key for b in self.blocks], [b.own_uses for b in self.blocks]
-        self.lasting = [b for b in self.blocks if b.lasting is not None]
-        self._free = tuple(counts * len(self.lasting) for counts in _FREE)
-
-    def note_replay(self) -> None:
-        """Notes that a call hands them out."""
-        self._may_be_held = True
 
     def are_free(self) -> bool:
         """Whether nobody but the recording holds any."""
-        if self._may_be_held and list(map(_uses, self._keys)) == self._own_uses:
-            # The list stands where `_FREE` has one.
-            self._may_be_held = holders([block.lasting for block in self.lasting]) != self._free
-        return not self._may_be_held
+        if self in self.held and list(map(_uses, self._keys)) == self._own_uses and holders(self.kept) == self._free:
+            self.held.discard(self)
+        return self not in self.held
 
-    def lend(self, block: Block) -> Tensor:
-        """Lends a block, and returns the tensor that takes the place of the one that is handed out."""
+    def hand_out(self) -> list[weakref.ref[Tensor]]:
+        """Notes that a call hands them out. Returns those of the last call's that had to be moved and are alive."""
+        if self.blocks:
+            self.held.add(self)
+        moved, self.moved, self.was_in_the_way = self.moved, [], False
+        return [ref for ref in moved if ref() is not None]
+
+    def move(self, blocks: Iterable[Block]) -> bool:
+        """Moves those of the blocks that somebody holds, where `can_move` says so. Returns whether there were any."""
+        moved = [tensor for block in blocks if (tensor := block.move()) is not None]
+        self.moved += map(weakref.ref, moved)
+        return bool(moved)
+
+    def lend(self, block: Block, tensor: Tensor) -> Tensor:
+        """Lends a block, which a tensor lies in, and returns what takes the tensor's place."""
         assert block.pool is not None
         block.pool.lent[block] = self
-        tensor = block.lend()
+        stand_in = block.lend(tensor)
         self._count()
-        self._may_be_held = True
-        return tensor
+        self.held.add(self)
+        return stand_in
 
     def leave(self) -> None:
         """Notes that the recording is gone."""
