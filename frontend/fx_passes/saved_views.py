@@ -8,6 +8,8 @@
 
 A backward graph cannot free memory that two of its arguments share (`donation`). An attention's result, for example, is
 read whole by the attention's gradient and as rows by a product's, and would be kept until the end of the step.
+An argument of the forward graph is saved instead of its views, even of one. A recommender reads its input's columns one
+by one: each would be copied for a recorded backward graph.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ def save_views_once(step: TrainingStep) -> None:
         if isinstance(value, Node) and isinstance(value.meta.get("val"), Tensor) and value.name in arguments:
             views.setdefault(memory_root(value), []).append(position)
     seen = {root: [results[i] for i in positions] for root, positions in views.items()}
-    groups = {root: values for root, values in seen.items() if len(values) > 1 or has_gaps(values[0])}
+    groups = {root: values for root, values in seen.items() if _is_better_whole(root, values)}
     handed = {k: v for k, v in groups.items() if k not in returned and _can_be_handed_over(k, v)}
     if not handed:
         return
@@ -55,11 +57,18 @@ def save_views_once(step: TrainingStep) -> None:
     step.recompile()
 
 
+def _is_better_whole(root: Node, saved: Sequence[Node]) -> bool:
+    """Whether a tensor should be saved instead of the views `saved`."""
+    if len(saved) > 1 or has_gaps(saved[0]):
+        return True
+    return root.op == "placeholder" and saved[0] is not root
+
+
 def _can_be_handed_over(root: Node, saved: Sequence[Node]) -> bool:
-    """Whether `root` can be saved instead of the views `saved`: the forward graph computes it, it is no larger than the
-    views together, and the views' calls take nothing from the forward graph but their operand."""
+    """Whether `root` can be saved instead of the views `saved`: the forward graph computes it or gets it, it is no
+    larger than the views together, and the views' calls take nothing from the forward graph but their operand."""
     whole = root.meta.get("val")
-    if root.op != "call_function" or not isinstance(whole, Tensor):
+    if not isinstance(whole, Tensor) or root.op not in ("call_function", "placeholder"):
         return False
     # autograd stores such tensors apart from other saved tensors, and passes them after those.
     if any(node.meta.get("saved_tensor_with_no_vc_check", False) for node in (root, *saved)):
