@@ -20,6 +20,7 @@ DEFINED_IN = {
     "dropout_attention_backward": "cuesta.frontend.attention.attention_ops",
     "seeded_attention": "cuesta.frontend.attention.attention_ops",
     "biased_attention_backward": "cuesta.frontend.attention.attention_ops",
+    "implied_where": "cuesta.frontend.attention.implied_where",
     "batch_norm_statistics": "cuesta.frontend.decompositions.batch_norm_ops",
     "batch_norm_backward": "cuesta.frontend.decompositions.batch_norm_ops",
     "max_pool_backward": "cuesta.frontend.decompositions.max_pool_ops",

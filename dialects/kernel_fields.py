@@ -17,6 +17,9 @@ CLASSES = Ints("cuesta.classes")
 #: Of a generic: it runs once, after all tiles.
 AFTER_TILES = Marker("cuesta.tail")
 
+#: Of a select in a generic: what reads it computes the same from the first of the two values alone.
+IMPLIED = Marker("cuesta.implied")
+
 #: Of a generic that sums over the windows of a tensor: the numbers of a `WindowedDim` for each dim of a window.
 WINDOWS = Ints("cuesta.windows")
 

@@ -4,6 +4,8 @@ Operands broadcast as in torch (trailing dims are aligned, dims of size 1 broadc
 computes in; `cuesta.convert` converts them. Ops on bf16 and f16 compute in f32.
 """
 
+from typing import Annotated
+
 import torch
 
 from cuesta._mlir import ext, ir
@@ -11,18 +13,20 @@ from cuesta.dialects import types
 from cuesta.dialects.cuesta.dialect import Operand, Operation, Result, reference, verifier
 from cuesta.dialects.cuesta.pointwise_rows import ROWS as ROWS
 from cuesta.dialects.cuesta.pointwise_rows import Pointwise as Pointwise
-from cuesta.dialects.fields import Float
+from cuesta.dialects.fields import OPTIONAL, Float, Marker
 from cuesta.sizes import Number
 
 BY_NAME: dict[str, Pointwise] = {row.name: row for row in ROWS}
 
 
 class Where(Operation, name="where", traits=[ext.Pure]):
-    """`condition ? x : y`, all three broadcast; condition is i1."""
+    """`condition ? x : y`, all three broadcast; condition is i1. With `implied`, the reader computes the same from x: a
+    lowering need not choose, and may learn from the condition which elements count."""
 
     condition: Operand
     x: Operand
     y: Operand
+    implied: Annotated[Marker, OPTIONAL]
     result: Result
 
 

@@ -126,6 +126,13 @@ def where(b: Call, condition: Value, x: Any, y: Any) -> Value:
     return b.where(b.convert(condition, "i1"), operand(b, x, spelling), operand(b, y, spelling))
 
 
+@imports("implied_where", namespace="cuesta")
+def implied_where(b: Call, condition: Value, x: Value, other: float) -> Value:
+    result = b.where(condition, x, b.constant(other, spelling_of(x)))
+    pointwise.Where.implied.mark(result.owner)
+    return result
+
+
 @imports("masked_fill")
 def masked_fill(b: Call, x: Value, mask: Value, value: Any) -> Value:
     filled = b.where(mask, operand(b, value, spelling_of(x)), x)

@@ -117,7 +117,9 @@ class _Rewriter:
             return False
         if mask is not None and (mask.requires_grad or call.is_causal or mask.dim() > 4):
             return False  # no kernel gives the gradient of a broadcast mask; torch refuses a mask with `is_causal`
-        if not _aligned(q, k, v) or (q.shape[-3] != k.shape[-3] and not call.enable_gqa):
+        if not (_aligned(q, k, v) or _pays_to_copy(output, target, q, k, v)):
+            return False
+        if q.shape[-3] != k.shape[-3] and not call.enable_gqa:
             return False
         few_k, few_v = _unrepeated(call.k), _unrepeated(call.v)
         if few_k is None or few_v is None or few_k[1] != few_v[1]:
@@ -136,7 +138,7 @@ class _Rewriter:
             if repeats and keys is not call.k:
                 keys, values, repeats = call.k, call.v, False
             # Under autocast the call computes in the type of its output.
-            tensors = [graph.cast(n, output.dtype) for n in (call.q, keys, values)]
+            tensors = [graph.dense(graph.cast(n, output.dtype), n) for n in (call.q, keys, values)]
             if repeats:
                 tensors[1:] = [graph.repeat(n, heads) for n in tensors[1:]]
             bias = None
@@ -156,7 +158,7 @@ class _Rewriter:
             whole = graph.call(op, *tensors, bias, causal, scale, *extra)
             result = graph.call(operator.getitem, whole, 0)
             order = _dim_order(output)
-            if order != _kernel_order(route, q) and not _loses_strides(node):
+            if order != _kernel_order(route, q if _aligned(q) else q.contiguous()) and not _loses_strides(node):
                 result = graph.in_order(result, order)
         node.replace_all_uses_with(result)
         self.gm.graph.erase_node(node)
@@ -220,6 +222,12 @@ def _meta(node: Any) -> torch.Tensor | None:
 def _aligned(*tensors: torch.Tensor) -> bool:
     """Whether kernels can read the tensors: four dims, the last one dense."""
     return all(x.dim() == 4 and (x.stride(-1) == 1 or x.shape[-1] == 1) for x in tensors)
+
+
+def _pays_to_copy(output: torch.Tensor, target: Target, *tensors: torch.Tensor) -> bool:
+    """Whether copies with a dense last dim, and a kernel that reads them, take less time than what torch does without a
+    kernel: on a GPU it multiplies narrow floats in f32."""
+    return target.gpu and output.dtype in (torch.bfloat16, torch.float16) and all(x.dim() == 4 for x in tensors)
 
 
 def _dim_order(x: torch.Tensor) -> list[int]:
@@ -306,6 +314,10 @@ class _Builder:
 
     def cast(self, x: Node, dtype: torch.dtype) -> Node:
         return x if x.meta["example_value"].dtype == dtype else self.call("to", x, dtype)
+
+    def dense(self, x: Node, source: Node) -> Node:
+        """x, which `source` was converted to, with a dense last dim."""
+        return x if _aligned(source.meta["example_value"]) else self.call("contiguous", x)
 
     def repeat(self, x: Node, times: int) -> Node:
         """Repeats each head of [B, H, S, D] `times` times."""

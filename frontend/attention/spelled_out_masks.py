@@ -3,12 +3,13 @@
     %r = attention(%q, %k, %v, %mask, 0.125)                 %mask: bool, or added to the scores
  →  %s = mul(matmul(%q, %k^T), 0.125) + %mask              where(%mask, …, -inf) if it is bool
     %first, %last = amin, amax(the places along a row of %mask that it shows)
-    %t = where(%first <= place <= %last, %s, -inf)
+    %t = implied_where(%first <= place <= %last, %s, -inf)
     %r = matmul(softmax(%t), %v)
 
 The compiler makes one kernel of it, as of flex_attention: it passes over keys that no query of a block sees, which its
-programs read off %first and %last. cuDNN takes twice its time with a mask, whatever the mask hides. Its gradients take
-less time than ours, which would load the mask transposed, so a training step keeps its kernels (decision 57).
+programs read off %first and %last. They need not compare these with each place: the mask hides all others. cuDNN takes
+twice its time with a mask, whatever the mask hides. Its gradients take less time than ours, which would load the mask
+transposed, so a training step keeps its kernels (decision 57).
 """
 
 from __future__ import annotations
@@ -78,7 +79,8 @@ def _seen(q: Tensor, k: Tensor, mask: Tensor, scale: float) -> Tensor:
     shows = mask > torch.finfo(mask.dtype).min / 2 if is_added else mask
     scores = scores + mask.to(scores.dtype) if is_added else torch.where(mask, scores, -math.inf)
     between = _between_first_and_last(shows.expand(*shows.shape[:-1], k.size(2)), q.size(1))
-    return torch.where(between, scores, -math.inf)
+    found: Tensor = torch.ops.cuesta.implied_where(between, scores, -math.inf)
+    return found
 
 
 def _between_first_and_last(shows: Tensor, heads: int) -> Tensor:

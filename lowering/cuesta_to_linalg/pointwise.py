@@ -10,6 +10,7 @@ import functools
 from cuesta._mlir import arith, ir
 from cuesta.dialects import types
 from cuesta.dialects.cuesta import pointwise
+from cuesta.dialects.kernel_fields import IMPLIED
 from cuesta.dialects.scalar import Scalar, Value, scalar_for
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.lowering.cuesta_to_linalg.builder import LinalgBuilder
@@ -52,9 +53,14 @@ for _row in pointwise.ROWS:
 def lower_where(b: LinalgBuilder, op: ir.Operation) -> None:
     sizes, loops = _loops(op)
     accesses = [b.broadcast_access(x, sizes, loops) for x in op.operands]
-    b.squeezed[op.results[0]] = b.generic(
-        accesses, [sizes[d] for d in loops], spelling_of(op.results[0]), lambda s, c, x, y: s.select(c, x, y)
-    )
+
+    def chosen(s: Scalar, condition: Value, x: Value, y: Value) -> Value:
+        result = s.select(condition, x, y)
+        if pointwise.Where.implied.is_on(op):
+            IMPLIED.mark(result.owner)
+        return result
+
+    b.squeezed[op.results[0]] = b.generic(accesses, [sizes[d] for d in loops], spelling_of(op.results[0]), chosen)
 
 
 @lowers(pointwise.Convert)

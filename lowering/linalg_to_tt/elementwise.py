@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from cuesta._mlir import arith, ir, linalg, math, tensor
 from cuesta.dialects import tt
 from cuesta.dialects.clones import repeat_op
+from cuesta.dialects.kernel_fields import IMPLIED
 from cuesta.dialects.tt.types import element_of, shape_of
 from cuesta.lowering.linalg_to_tt import narrow_math
 from cuesta.lowering.linalg_to_tt.frame import Frame, Value, common_shape
@@ -81,6 +82,8 @@ class Elementwise:
                 return self.frame.positions[classes[op.attributes["dim"].value]]
             case arith.CmpIOp.OPERATION_NAME if op in self.known:
                 return tt.full(self.frame.unit, op.results[0].type, self.known[op])
+            case arith.SelectOp.OPERATION_NAME if IMPLIED.is_on(op):
+                return values[op.operands[1]]
             case arith.ConstantOp.OPERATION_NAME:
                 return self._constant(op)
             case tensor.ExtractOp.OPERATION_NAME:

@@ -225,6 +225,19 @@ def test_strides_that_nobody_sees_cost_no_copy(capture: Any) -> None:
     assert capture.run.ops() == ["cuesta.attention", "cuesta.permute", "cuesta.reshape"]
 
 
+@pytest.mark.parametrize("causal", [False, True])
+def test_narrow_heads_whose_elements_lie_apart_are_copied_for_the_kernel(causal: bool, capture: Any) -> None:
+    """As of pixels, whose channels lie apart. torch would multiply in f32."""
+    capture.rewrite = functools.partial(keep_attention_whole, target=CUDA)
+    apart = [x.bfloat16().mT.contiguous().mT for x in (Q, K, V)]
+    function = functools.partial(sdpa, is_causal=causal)
+    found = capture.compile(function)(*apart)
+    (op,) = ops_of(capture.run, "cuesta.attention")
+    assert op.attributes["route"].value == "cudnn"
+    torch.testing.assert_close(found, function(*(x.contiguous() for x in apart)), rtol=2e-2, atol=2e-2)
+    assert [s.value for s in next(iter(op.attributes["operand_strides"]))][-1] == 1
+
+
 def test_user_switches_are_kept(monkeypatch: pytest.MonkeyPatch, capture: Any) -> None:
     monkeypatch.setattr(torch.backends.cuda, "cudnn_sdp_enabled", lambda: False)
     capture.rewrite = functools.partial(keep_attention_whole, target=CUDA)

@@ -76,6 +76,14 @@ func.func @bools(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
   return %1 : tensor<4xf32>
 }
 
+// That a choice is implied is said of the select.
+// CHECK-LABEL: func.func @implied
+// CHECK: arith.select %{{.*}}, %{{.*}}, %{{.*}} {cuesta.implied} : f32
+func.func @implied(%c: tensor<4xi1>, %x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = "cuesta.where"(%c, %x, %y) {implied} : (tensor<4xi1>, tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
 // CHECK-LABEL: func.func @convert
 // CHECK: arith.sitofp %{{.*}} : i32 to f32
 func.func @convert(%x: tensor<4xi32>) -> tensor<4xf32> {

@@ -33,6 +33,21 @@ func.func @graph(%x: tensor<4096xf32> {cuesta.strides = [1]}) -> (tensor<4096xf3
 }
 
 // -----
+// What reads an implied choice computes the same from its first value: nothing is compared or chosen.
+// CHECK-LABEL: "tt.func"
+// CHECK: %[[V:.*]] = "tt.load"
+// CHECK-NOT: arith.select
+// CHECK: %[[E:.*]] = math.exp %[[V]]
+// CHECK: "tt.store"(%{{.*}}, %[[E]])
+func.func @graph(%x: tensor<4096xf32> {cuesta.strides = [1]}) -> (tensor<4096xf32> {cuesta.strides = [1]}) {
+  %0 = "cuesta.constant"() {value = 0.0 : f64} : () -> tensor<f32>
+  %1 = "cuesta.gt"(%x, %0) : (tensor<4096xf32>, tensor<f32>) -> tensor<4096xi1>
+  %2 = "cuesta.where"(%1, %x, %0) {implied} : (tensor<4096xi1>, tensor<4096xf32>, tensor<f32>) -> tensor<4096xf32>
+  %3 = "cuesta.exp"(%2) : (tensor<4096xf32>) -> tensor<4096xf32>
+  return %3 : tensor<4096xf32>
+}
+
+// -----
 // A row vector has size 1 along the axis that it lacks, and is loaded once.
 // CHECK-LABEL: "tt.func"
 // CHECK: %[[V:.*]] = "tt.load"{{.*}} -> tensor<1x128xf32>
