@@ -46,9 +46,10 @@ def holders(tensors: Sequence[Any]) -> tuple[list[int], list[int]]:
 _HELD = [torch.empty(1)]
 #: The counts of a tensor that only a list holds. Measured, because they differ between versions.
 _FREE = holders(_HELD)
-#: The counts of one that two lists hold, and of one that three do.
+#: The counts of a tensor that two lists hold.
 _FREE_IN_TWO = holders([_HELD[0]])
 _ARGUMENTS = [_HELD[0]]
+#: The counts of a tensor that three lists hold, one of which is that of a call's arguments.
 TAKEN = holders([_ARGUMENTS[0]])
 del _ARGUMENTS
 
