@@ -12,10 +12,12 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 import cuesta
 from cuesta._mlir import ir
+from cuesta.dialects import make_context
 from cuesta.driver import lower
 from cuesta.driver.autotune import candidate_programs, measured_choices
 from cuesta.driver.loading import load
 from cuesta.options import Options
+from cuesta.passes.libraries.products.routes import mark_routes
 from cuesta.policy.choices import Question, chosen_by
 from cuesta.reports.compile_report import GraphReport
 
@@ -85,6 +87,36 @@ def test_what_follows_is_timed_with_a_layer(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_vector_and_what_tensor_cores_do_not_multiply(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = ask(monkeypatch, lambda x, w: F.linear(x, w), floats(1, 96), floats(160, 96))
-    assert [question.candidates for question in asked.questions] == [("library", "columns", "rows")]
+    assert [question.candidates for question in asked.questions] == [("rows", "library")]
     for dtype in (torch.float32, torch.float64):  # TF32 is not allowed by default
         assert not ask(monkeypatch, torch.matmul, floats(8, 8, dtype=dtype), floats(8, 8, dtype=dtype)).questions
+
+
+@pytest.mark.parametrize(
+    ("columns", "spelled"),
+    [
+        (50257, "tensor cores"),  # rows that begin unaligned, for which libraries have slow kernels
+        (50304, "library"),
+    ],
+)
+def test_the_rule_of_thumb_comes_first(columns: int, spelled: str) -> None:
+    """It is what is taken where no time is left to measure."""
+    text = f"""
+      module attributes {{cuesta.target = "cuda:90"}} {{
+        func.func @graph(%x: tensor<512x768xbf16>, %w: tensor<{columns}x768xbf16>) -> tensor<512x{columns}xbf16> {{
+          %0 = "cuesta.permute"(%w) {{dims = [1, 0]}} : (tensor<{columns}x768xbf16>) -> tensor<768x{columns}xbf16>
+          %1 = "cuesta.mm"(%x, %0) : (tensor<512x768xbf16>, tensor<768x{columns}xbf16>) -> tensor<512x{columns}xbf16>
+          return %1 : tensor<512x{columns}xbf16>
+        }}
+      }}"""
+    questions: list[Question] = []
+
+    def first(question: Question, op: ir.Operation) -> str:
+        questions.append(question)
+        return question.candidates[0]
+
+    with make_context(), chosen_by(first):
+        mark_routes(ir.Module.parse(text), "auto")
+    (question,) = questions
+    assert question.candidates[0].startswith(spelled)
+    assert "library" in question.candidates

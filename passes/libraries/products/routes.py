@@ -234,16 +234,18 @@ def _route_on_gpu(op: ir.Operation, memory: MemoryOrder, gemm: str, target: Targ
     if known is None and (1 in sizes or not _has_known_rows(op, memory)):
         return LIBRARY
     *batch, m, k, n = sizes
-    if not batch and _is_along_rows(op, m, n, memory) and not measured:
+    is_along_rows = not batch and _is_along_rows(op, m, n, memory)
+    if is_along_rows and not measured:
         return ROWS
     few = not batch and known is not None and _has_few_rows(op, known, memory)
     own = [plan_of_few_rows(n, k)] if few else []
     if own and not measured:
         return f"{TENSOR_CORES} {own[0]}"
-    if not (gemm == "kernel" or measured or _is_ragged(op, sizes, memory)):
+    is_ragged = _is_ragged(op, sizes, memory)
+    if not (gemm == "kernel" or measured or is_ragged):
         return LIBRARY
     if 1 in (m, k, n):
-        ways = [ROWS] if n == 1 else [COLUMNS, ROWS]
+        ways = [ROWS] if n == 1 or is_along_rows else [COLUMNS, ROWS]
     elif measured and spelling == "f32" and not AnyProduct.precision.is_on(op):
         return LIBRARY  # without tensor cores a library's kernels are twice as fast
     else:
@@ -257,7 +259,10 @@ def _route_on_gpu(op: ir.Operation, memory: MemoryOrder, gemm: str, target: Targ
         ways = [f"{TENSOR_CORES} {plan}" for plan in found]
     if not measured:
         return ways[0]
-    return _measured_with_what_follows(op, sizes, memory, (LIBRARY, *ways[:_MEASURED]))
+    # The first one is taken where no time is left to measure: what the rule of thumb takes.
+    ways = ways[:_MEASURED]
+    ours_first = is_along_rows or few or is_ragged
+    return _measured_with_what_follows(op, sizes, memory, (*ways, LIBRARY) if ours_first else (LIBRARY, *ways))
 
 
 def _plan_of_ragged_rows(m: int, n: int, spelling: str, target: Target) -> Plan | None:
