@@ -31,6 +31,7 @@ from cuesta.runtime.schema.program import Argument, Program, Result
 from cuesta.runtime.schema.tensors import Tensor as Described
 from cuesta.runtime.schema.tensors import plain
 from cuesta.runtime.strides import same_places
+from cuesta.targets import parse_target
 from cuesta.torch_private.dispatch import DisableTorchDispatch, DisableTorchFunctionSubclass
 from cuesta.torch_private.tensors import conjugate_bit, is_zerotensor, negative_bit, reinterpret_tensor, storage_key
 
@@ -180,7 +181,7 @@ def _ours() -> Iterator[None]:
 
 def _alignment(argument: Argument, metadata: Program) -> int:
     dtype = DTYPES[argument["dtype"]]
-    on_gpu = bool(metadata["kernels"]) and "device" not in argument
+    on_gpu = parse_target(metadata["target"]).gpu and "device" not in argument
     return ALIGNMENT if on_gpu else dtype.itemsize // (2 if dtype.is_complex else 1)
 
 

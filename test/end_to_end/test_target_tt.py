@@ -103,6 +103,14 @@ def test_an_input_that_is_not_aligned_is_read_at_another_place() -> None:
         torch.testing.assert_close(call(x), x * 2 + 1)
 
 
+def test_an_input_that_is_not_aligned_of_a_graph_without_kernels() -> None:
+    x, w = torch.randn(65)[1:].view(8, 8), torch.randn(8, 8)
+    actual = torch.compile(torch.matmul, backend="cuesta", options={"target": "tt"})(x, w)
+    (graph,) = cuesta.report().graphs
+    assert graph.launches == 0
+    torch.testing.assert_close(actual, x @ w)
+
+
 def test_arguments_that_are_not_aligned_are_found_whichever_they_are() -> None:
     call = compiled(lambda x, y: x * 2 + y)
     memory = floats(6 * 40 + 1)
