@@ -214,13 +214,15 @@ _GPU_STEPS = {
     "reduce-outer-first": ("narrow-views", "reduce-rows-first"),
     _SPLIT: (f"split-reductions{{cut={_PARTS}}}",),
     # Splitting leaves reshapes between a reduction and its operands: cheap ops are recomputed below the reshapes.
-    # Two values in a byte, side by side in a row, are unpacked by selects, and their reshapes move up as well.
+    # Two values in a byte, side by side in a row, are unpacked by selects, and their reshapes move up as well. One that
+    # leads from pairs to groups becomes two, of which the first moves up and the second down.
     # What is repeated, as the gradient of a mean, is so after it is computed, and after reshapes that moved up to it.
     # A reshape that still parts a norm over groups from what reads it moves down. On a CPU, loops over the few channels
     # of a group take longer than another kernel over all channels.
     "hoist-reshapes": (
         "sink-expands",
         "interleave-parts",
+        "part-reshapes",
         "hoist-reshapes{repeat=true}",
         "keep-groups",
         "sink-expands",
@@ -261,11 +263,16 @@ _TT = (
     # The two values of a byte are multiplied apart.
     "sum-halves",
     # Before loads are moved: what is left of a conversion would be between them.
+    "widen-float8",
     "unpack-bytes",
     # Weights of softmaxes between two products become powers of two.
     "powers-of-two",
     # Roundings between two ops, and logistic functions, become instructions of NVIDIA's GPUs.
     "use-instructions",
+    # Pairs that lie side by side in memory are stored together.
+    "store-pairs",
+    # Few products that are added to something keep no kernel from multiplying and adding by one instruction.
+    "round-products",
     # These go by what kernels are made of. Members of a group wait each for itself, and are joined last.
     "overlap-launches",
     "join-launches",

@@ -10,7 +10,7 @@ from cuesta.dialects.cuesta.dialect import VERIFIERS
 from cuesta.dialects.kernel_fields import GRID
 from cuesta.dialects.open_op import OpenOp
 from cuesta.dialects.tt import ops
-from cuesta.dialects.tt.instructions import INSTRUCTIONS, OF_BYTES, OF_FLOATS, ElementwiseInlineAsm
+from cuesta.dialects.tt.instructions import INSTRUCTIONS, OF_BYTES, OF_FLOATS, PRODUCT, ElementwiseInlineAsm
 from cuesta.dialects.tt.types import block_problem, block_type, element_of, shape_of
 
 #: What is wrong with an op, or None.
@@ -140,13 +140,15 @@ def _program(op: ir.Operation) -> str | None:
     return axis_problem(ops.GetProgramId.axis.of(op), 3) or wants(op, ir.IntegerType.get_signless(32))
 
 
-@rule(ElementwiseInlineAsm, (0, 1))
+@rule(ElementwiseInlineAsm, (0, 2))
 def _instruction(op: ir.Operation) -> str | None:
     text = ElementwiseInlineAsm.asm_string.of(op)
     if len(op.operands):
         known = {"i8": OF_BYTES, "f32": OF_FLOATS}.get(str(element_of(op.operands[0])), {})
         if text not in known or not shape_of(op.operands[0]):
             return f"takes a block of bytes or of f32, and instructions that make f32 of them, not {text!r}"
+        if len({x.type for x in op.operands}) > 1 or len(op.operands) != (2 if known[text] == PRODUCT else 1):
+            return f"takes two blocks of one type for a product, else one, not {len(op.operands)}"
         return wants(op, block_type(shape_of(op.operands[0]), "f32"))
     if text.partition(";")[0] not in INSTRUCTIONS:
         return f"holds {text!r}; the instructions are {', '.join(INSTRUCTIONS)}"

@@ -120,7 +120,7 @@ def _power(op: ir.Operation, fast: bool) -> ir.Value | None:
         source, factor = x, tt.broadcast(_factors(row, 1), shape)
         negative = arith.mulf(row, _factors(row, -1))
     exponent = functions.fma(source, factor, tt.broadcast(negative, shape))
-    return per_float(exponent, POWER) if fast else functions.exp2(exponent)
+    return per_float(exponent, which=POWER) if fast else functions.exp2(exponent)
 
 
 def _are_scores(x: ir.Value) -> bool:

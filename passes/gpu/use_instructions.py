@@ -86,7 +86,7 @@ def _round(op: ir.Operation) -> None:
         return
     if any(_is_computed_with(reader.results[0]) for reader in readers):
         with ir.InsertionPoint(op), op.location:
-            rounded = per_float(wide, ROUND)
+            rounded = per_float(wide, which=ROUND)
         for reader in readers:
             reader.results[0].replace_all_uses_with(rounded)
             reader.erase()
@@ -140,7 +140,7 @@ def _take_logistic(op: ir.Operation) -> None:
     if str(tt.element_of(divisor)) != "f32" or (x := _exponent(divisor)) is None or x.type != divisor.type:
         return
     with ir.InsertionPoint(op), op.location:
-        factor = per_float(x, LOGISTIC)
+        factor = per_float(x, which=LOGISTIC)
         quotient = factor if number_of(dividend) == 1 else arith.mulf(dividend, factor)
     op.results[0].replace_all_uses_with(quotient)
     op.erase()

@@ -23,9 +23,9 @@ def used(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     real = dict(blocks.OF_FLOAT)
 
     def noted(which: str) -> object:
-        def compute(x: object) -> object:
+        def compute(*blocks: object) -> object:
             found.append(which)
-            return real[which](x)  # type: ignore[arg-type]
+            return real[which](*blocks)
 
         return compute
 

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 import cuesta
 from cuesta.dialects.tt.instructions import OF_BYTES
 from cuesta.dialects.tt.interpreter.blocks import OF_BYTE
-from cuesta.passes.gpu import unpack_bytes
+from cuesta.passes.gpu import round_products, unpack_bytes, widen_float8
 from cuesta.targets import parse_target
 from cuesta.tools.models.quantised import Int4Linear, Int8Linear, NarrowLinear
 
@@ -71,6 +71,38 @@ class Torchao8(NarrowLinear):
         return (values * self.scale[:, :, None].to(dtype)).flatten(1)
 
 
+class Float8(NarrowLinear):
+    """Floats of 8 bits, with a scale for each row."""
+
+    scale: Tensor
+    values: Tensor
+
+    def __init__(self, weight: Tensor, dtype: torch.dtype) -> None:
+        super().__init__()
+        scale = weight.abs().amax(1) / torch.finfo(dtype).max
+        self.register_buffer("scale", scale)
+        self.values = (weight / scale[:, None]).to(dtype)
+
+    def widened(self, dtype: torch.dtype) -> Tensor:
+        return self.values.to(dtype) * self.scale[:, None].to(dtype)
+
+
+class Bytes(NarrowLinear):
+    """Values of 8 bits without a sign, from which 128 is subtracted."""
+
+    scale: Tensor
+    values: Tensor
+
+    def __init__(self, weight: Tensor) -> None:
+        super().__init__()
+        scale = weight.abs().amax(1) / 127
+        self.register_buffer("scale", scale)
+        self.register_buffer("values", ((weight / scale[:, None]).round() + 128).to(torch.uint8))
+
+    def widened(self, dtype: torch.dtype) -> Tensor:
+        return (self.values.to(dtype) - 128) * self.scale[:, None].to(dtype)
+
+
 class Around(torch.nn.Module):
     """What may stand around a product in a decoding step."""
 
@@ -88,11 +120,14 @@ def weight(n: int, k: int) -> Tensor:
 
 
 LAYERS = {
+    "bytes from 0 on": lambda: Bytes(weight(264, 512)),
     "int8": lambda: Int8Linear(weight(304, 520)),
     "int4": lambda: Int4Linear(weight(264, 1024)),
     "int4, high half first": lambda: HighFirst4(weight(264, 1024)),
     "long rows": lambda: Int4Linear(weight(136, 8192)),
     "int8 in groups": lambda: Torchao8(weight(136, 1024)),
+    "e4m3": lambda: Float8(weight(304, 520), torch.float8_e4m3fn),
+    "e5m2": lambda: Float8(weight(264, 1024), torch.float8_e5m2),
     "torchao, 32": lambda: Torchao4(weight(136, 512), 32),
     "torchao, 64": lambda: Torchao4(weight(128, 512), 64),
     "torchao, 128": lambda: Torchao4(weight(136, 640), 128),
@@ -112,7 +147,8 @@ def matches(model: torch.nn.Module, *given: Tensor) -> None:
 @pytest.mark.parametrize("name", LAYERS)
 def test_results(name: str, has_instructions: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if has_instructions:
-        monkeypatch.setattr(unpack_bytes, "target_of", lambda module: parse_target("cuda:90"))
+        for module in (unpack_bytes, widen_float8):
+            monkeypatch.setattr(module, "target_of", lambda module: parse_target("cuda:90"))
     layer = Around(LAYERS[name]()).bfloat16()
     k = layer.layer.widened(torch.bfloat16).shape[1]
     # All of one sign: what is added to values and subtracted from sums is large.
@@ -123,7 +159,36 @@ def test_results(name: str, has_instructions: bool, monkeypatch: pytest.MonkeyPa
     assert len(graph["kernels"]) == 1, graph["kernels"]
 
 
-def test_a_norm_joins_the_product_that_sees_its_row_in_groups() -> None:
+@pytest.mark.parametrize("rows", [2, 16])
+@pytest.mark.parametrize(
+    ("name", "launches"), [("int8", 1), ("e4m3", 1), ("int4", 2), ("int4, high half first", 2), ("int8 in groups", 2)]
+)
+def test_few_rows(name: str, launches: int, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A weight of whole bytes is widened in the product's kernel; one with groups by one kernel in front of it."""
+    for module in (unpack_bytes, widen_float8):
+        monkeypatch.setattr(module, "target_of", lambda module: parse_target("cuda:90"))
+    layer = Around(LAYERS[name]()).bfloat16()
+    k, n = layer.layer.widened(torch.bfloat16).shape[1], len(layer.layer.scale)
+    matches(layer, torch.randn(rows, k).bfloat16(), torch.randn(rows, n).bfloat16())
+    layer = Around(LAYERS[name]()).bfloat16()
+    given = torch.empty(rows, k, dtype=torch.bfloat16), torch.empty(rows, n, dtype=torch.bfloat16)
+    made = cuesta.compile_for(layer, given, target="cuda:90", options={"gemm": "kernel"})
+    assert not made.aten_calls
+    assert len(made.kernels) == launches, made.kernels
+
+
+def test_parts_of_a_long_row_are_widened_in_the_products_kernel() -> None:
+    layer = Int8Linear(weight(2048, 8192)).bfloat16()
+    made = cuesta.compile_for(layer, (torch.empty(4, 8192, dtype=torch.bfloat16),), target="cuda:90")
+    assert not made.aten_calls
+    assert len(made.kernels) == 2, "the parts' products, and what adds them up"
+
+
+def test_a_norm_joins_the_product_that_sees_its_row_in_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The norm's mean, to which an epsilon is added, is rounded by an instruction: so the kernel multiplies and adds by
+    one."""
+    monkeypatch.setattr(round_products, "target_of", lambda module: parse_target("cuda:90"))
+
     class Normed(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -143,6 +208,9 @@ def test_a_norm_joins_the_product_that_sees_its_row_in_groups() -> None:
         assert (own - reference).norm() <= 1.5 * (expected - reference).norm()
     (graph,) = cuesta.report().as_dict()["graphs"]
     assert len(graph["kernels"]) == 2, graph["kernels"]
+    _, kernel = cuesta.compile_for(Normed().bfloat16(), (x,), target="cuda:90").kernels
+    assert "mul.rn.f32 $0, $1, $2;" in kernel.text
+    assert kernel.assembly.count("fma.rn.f32") >= 128, "one for each value that a thread has"
 
 
 def test_instructions_of_a_gated_layer() -> None:
@@ -166,27 +234,39 @@ def test_instructions_of_a_gated_layer() -> None:
 
 
 _STEPS: dict[str, Callable[..., int]] = {
-    "mov": lambda x: x,
-    "xor": operator.xor,
-    "and": operator.and_,
-    "shr": operator.rshift,
+    "mov.b32": lambda x: x,
+    "xor.b32": operator.xor,
+    "and.b32": operator.and_,
+    "shr.b32": operator.rshift,
+    "prmt.b32": lambda x, rest, places: _picked(x, rest, places),
+    "cvt.f32.f16": lambda x: int(np.uint16(x).view(np.float16).astype(np.float32).view(np.uint32)),
+    "cvt.rn.f16x2.e4m3x2": lambda x: _wide(x, torch.float8_e4m3fn),
+    "cvt.rn.f16x2.e5m2x2": lambda x: _wide(x, torch.float8_e5m2),
 }
+
+
+def _picked(x: int, rest: int, places: int) -> int:
+    both = x.to_bytes(4, "little") + rest.to_bytes(4, "little")
+    return int.from_bytes(bytes(both[places >> 4 * i & 7] for i in range(4)), "little")
+
+
+def _wide(word: int, dtype: torch.dtype) -> int:
+    halves = torch.tensor([word & 255, word >> 8], dtype=torch.uint8).view(dtype).half()
+    return int.from_bytes(halves.numpy().tobytes(), "little")
 
 
 def _emulated(text: str, word: int) -> list[int]:
     """What instructions of PTX make of a word of four bytes."""
-    own, results = 0, [0] * 4
-    for name, operands in re.findall(r"(\w+)\.b32 ([^;]+);", text.replace(".reg .b32 t;", "")):
-        to, *rest = operands.split(", ")
-        x, *numbers = [{"$4": word, "t": own}[y] if y in ("$4", "t") else int(y, 0) for y in rest]
-        if name == "prmt":
-            both = x.to_bytes(4, "little") + numbers[0].to_bytes(4, "little")
-            picked = bytes(both[numbers[1] >> 4 * i & 7] for i in range(4))
-            results[int(to[1:])] = int.from_bytes(picked, "little")
+    known = {"$4": word}
+    for name, operands in re.findall(r"([a-z]\S+) ([^;]+);", re.sub(r"\.reg [^;]+;", "", text)):
+        to, *rest = re.split(r", (?![^{]*})", operands)
+        value = _STEPS[name](*(known[x] if x in known else int(x, 0) for x in rest))
+        if to.startswith("{"):
+            low, high = to.strip("{}").split(", ")
+            known |= {low: value & 0xFFFF, high: value >> 16}
         else:
-            assert to == "t"
-            own = _STEPS[name](x, *numbers)
-    return results
+            known[to] = value
+    return [known[f"${i}"] for i in range(4)]
 
 
 @pytest.mark.parametrize("text", OF_BYTES)
@@ -195,4 +275,4 @@ def test_what_the_instructions_do(text: str) -> None:
     for first in range(0, 256, 4):
         values = np.arange(first, first + 4, dtype=np.uint8)
         found = np.array(_emulated(text, int.from_bytes(values.tobytes(), "little")), np.uint32).view(np.float32)
-        assert (found == OF_BYTE[OF_BYTES[text]](values)).all()
+        np.testing.assert_array_equal(found, OF_BYTE[OF_BYTES[text]](values))

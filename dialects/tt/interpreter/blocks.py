@@ -5,17 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
+import torch
 
 from cuesta._mlir import arith, ir
 from cuesta.dialects.tt import ops
 from cuesta.dialects.tt.instructions import (
     BYTE,
+    E4M3,
+    E5M2,
     HIGH_HALF,
     LOGISTIC,
     LOW_HALF,
     OF_BYTES,
     OF_FLOATS,
     POWER,
+    PRODUCT,
+    RAISED_BYTE,
+    RAISED_SIGNED_BYTE,
     ROUND,
     SIGNED_BYTE,
     ElementwiseInlineAsm,
@@ -39,11 +45,23 @@ OF_BYTE: dict[str, Callable[[Array], Array]] = {
     SIGNED_BYTE: lambda x: (x ^ 128) + np.float32(1 << 23),
     LOW_HALF: lambda x: (x & 15) + np.float32(128),
     HIGH_HALF: lambda x: (x >> 4) + np.float32(128),
+    RAISED_BYTE: lambda x: x + np.float32(1024),
+    RAISED_SIGNED_BYTE: lambda x: (x ^ 128) + np.float32(1024),
+    E4M3: lambda x: _of_float8(x, torch.float8_e4m3fn),
+    E5M2: lambda x: _of_float8(x, torch.float8_e5m2),
 }
+
+
+def _of_float8(x: Array, dtype: torch.dtype) -> Array:
+    numbers: Array = torch.from_numpy(x).view(dtype).float().numpy()
+    return numbers
+
+
 #: What instructions make of f32.
-OF_FLOAT: dict[str, Callable[[Array], Array]] = {
+OF_FLOAT: dict[str, Callable[..., Array]] = {
     ROUND: to_bf16,
     POWER: np.exp2,
+    PRODUCT: np.multiply,
     LOGISTIC: lambda x: np.float32(1) / (np.float32(1) + np.exp(-x)),
 }
 
@@ -60,7 +78,7 @@ def _instruction(op: ir.Operation) -> Action:
     text = ElementwiseInlineAsm.asm_string.of(op)
     if text in OF_FLOATS:
         of_float = OF_FLOAT[OF_FLOATS[text]]
-        return lambda run, x: (of_float(x[0]),)
+        return lambda run, x: (of_float(*x),)
     if text in OF_BYTES:
         of_byte = OF_BYTE[OF_BYTES[text]]
         return lambda run, x: (of_byte(x[0].view(np.uint8)).astype(np.float32),)

@@ -48,8 +48,11 @@ def as_kernel(op: ir.Operation, target: Target) -> list[ir.Value]:
         few = shape_of(a)[:-1] == (1,) or (not target.gpu and len(shape_of(a)) == 2)
         is_few = route == ROWS and few and result in ("f32", *NARROW_FLOATS)
         quantised = quantised_factor(b) if is_few else None
-        if quantised is not None and target.gpu and quantised.has_short_groups and result in NARROW_FLOATS:
+        rounds = target.gpu and result in NARROW_FLOATS
+        if quantised is not None and rounds and quantised.has_short_groups:
             product = quantised.times_by_groups(a, dims)
+        elif quantised is not None and rounds and quantised.has_bytes:
+            product = quantised.times_raised(a, dims)
         elif quantised is not None and quantised.fits(shape_of(a)[0]):
             product = quantised.times(a, dims, result in NARROW_FLOATS)
         else:
@@ -172,7 +175,13 @@ def _on_tensor_cores(op: ir.Operation, a: ir.Value, b: ir.Value) -> ir.Value:
     if plan.parts > 1:
         length = k // plan.parts
         a = _B.permute(_B.reshape(a, [math.prod(rows), plan.parts, length]), [1, 0, 2])
-        b = _B.reshape(b, [plan.parts, length, n])
+        turned = maker(b, Permute)
+        # A reshape of the weight [N, K] moves up past what computes it, such as a conversion, and so leaves that to the
+        # product's kernel.
+        if turned is not None:
+            b = _B.permute(_B.reshape(turned.operands[0], [n, plan.parts, length]), [1, 2, 0])
+        else:
+            b = _B.reshape(b, [plan.parts, length, n])
     product = MatMul(a, b, tensor([*shape_of(a)[:-1], n], opmath(spelling_of(a)))).result
     MatMul.product.put(product.owner, str(plan.tile))
     if (precision := AnyProduct.precision.find(op)) is not None:
