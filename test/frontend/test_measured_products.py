@@ -85,6 +85,19 @@ def test_what_follows_is_timed_with_a_layer(monkeypatch: pytest.MonkeyPatch) -> 
     assert {asked.launches[k] for k in question.candidates} == {1}
 
 
+def test_equal_layers_are_one_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next layer's sum of residuals, which waits for its own product, is no part of a layer's kernel."""
+
+    def layers(x: Tensor, *weights: Tensor) -> Tensor:
+        for weight in weights:
+            x = x + F.linear(F.layer_norm(x, (96,)), weight)
+        return x
+
+    asked = ask(monkeypatch, layers, floats(64, 96), floats(96, 96), floats(96, 96), floats(96, 96))
+    assert len(asked.questions) == 3
+    assert len(set(asked.questions)) == 1
+
+
 def test_a_vector_and_what_tensor_cores_do_not_multiply(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = ask(monkeypatch, lambda x, w: F.linear(x, w), floats(1, 96), floats(160, 96))
     assert [question.candidates for question in asked.questions] == [("rows", "library")]

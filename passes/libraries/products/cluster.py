@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from cuesta._mlir import ir
 from cuesta.dialects.cuesta.contraction import AddMatMul, AnyProduct, MatMul
 from cuesta.dialects.cuesta.dialect import names_of
+from cuesta.dialects.cuesta.pointwise import Convert
 from cuesta.dialects.cuesta.shape import Constant, Expand, Permute, Reshape
 from cuesta.dialects.cuesta.traced_strides import OPERAND_STRIDES
 from cuesta.dialects.types import row_major, shape_of
@@ -23,6 +24,7 @@ from cuesta.sizes import Number, estimate
 
 PRODUCTS = names_of(MatMul, AddMatMul)
 _VIEWS = names_of(Permute, Expand, Reshape)
+_FORMS = names_of(Convert, Reshape)
 #: Attributes that `program_text` leaves out: strides, which the arguments have too, and the answer to the question.
 _LEFT_OUT = (OPERAND_STRIDES.name, AnyProduct.route.name)
 #: The most ops of a cluster, views aside: larger kernels are rare, and each op is written out for every candidate.
@@ -34,25 +36,48 @@ def cluster(product: ir.Operation) -> list[ir.Operation]:
     found = [product]
     block = product.operation.block
     wanted = estimate(shape_of(product.results[0]))
+    behind = _behind(product)
     while len(found) < _MOST:
-        new = next(_joining(found, wanted), None)
+        new = next(_joining(found, wanted, behind), None)
         if new is None:
             break
         found.append(new)
+    while (last := next(filter(lambda op: _only_forms(op, found), found[1:]), None)) is not None:
+        found.remove(last)
     members = set(found)
     for op in found:
         members |= set(_made_of_views(op, members))
     return [op.operation for op in block.operations if op.operation in members]
 
 
-def _joining(found: list[ir.Operation], wanted: int) -> Iterator[ir.Operation]:
-    """Ops that a kernel of `found` would fuse: pointwise ops on the whole result, and products beside the first."""
+def _only_forms(op: ir.Operation, found: list[ir.Operation]) -> bool:
+    """Whether an op only changes the form of a result that other kernels read: it belongs to these."""
+    return op.name in _FORMS and not any(user in found for user in users(op.results[0]))
+
+
+def _behind(product: ir.Operation) -> set[ir.Operation]:
+    """The ops that are computed, through whatever ops, from a product."""
+    found: set[ir.Operation] = set()
+    pending = [product]
+    while pending:
+        for result in pending.pop().results:
+            new = [user for user in users(result) if user not in found]
+            found.update(new)
+            pending += new
+    return found
+
+
+def _joining(found: list[ir.Operation], wanted: int, behind: set[ir.Operation]) -> Iterator[ir.Operation]:
+    """Ops that a kernel of `found` would fuse: pointwise ops on the whole result, and products beside the first. A
+    later sum of residuals, which waits for other ops `behind` the product, is none."""
     first = next(op for op in found if op.name in PRODUCTS)
     for op in found:
         for result in op.results:
             for user in users(result):
                 follows = user.name in POINTWISE or Reshape.matches(user)
-                if user not in found and follows and estimate(shape_of(user.results[0])) == wanted:
+                others = [x.owner for x in user.operands if not isinstance(x.owner, ir.Block)]
+                waits = any(op in behind and op not in found for op in (other.operation for other in others))
+                if user not in found and follows and not waits and estimate(shape_of(user.results[0])) == wanted:
                     yield user
         for operand in op.operands if op is not first else ():
             if _leads_to_product_beside(operand, first, wanted) and operand.owner.operation not in found:
