@@ -21,44 +21,32 @@ LET_NEXT_BEGIN, WAIT = INSTRUCTIONS = ("griddepcontrol.launch_dependents", "grid
 
 
 #: What becomes of each byte, as f32: 2^23 more than the byte, or than the signed byte and 128; 128 more than its lower
-#: four bits, or than its upper four; 1024 more than the byte, or than the signed byte and 128; the number that it
-#: stands for in a format of floats of 8 bits.
+#: four bits, or than its upper four; the number that it stands for in a format of floats of 8 bits.
 BYTE, SIGNED_BYTE, LOW_HALF, HIGH_HALF = "byte", "signed byte", "low half", "high half"
-RAISED_BYTE, RAISED_SIGNED_BYTE = "raised byte", "raised signed byte"
 E4M3, E5M2 = "e4m3", "e5m2"
-_AS_IT_IS, _FROM_0_ON = "mov.b32 t, $4;", "xor.b32 t, $4, 0x80808080;"
 #: What is done first with a word of four bytes, $4; the word whose bytes make the rest of a float; and the bytes of a
 #: float by number, the first four being those of the bytes' word, of which `%d` is the byte in question.
 _OF_BYTES = {
-    BYTE: (_AS_IT_IS, "0x4B000000", "0x765%d"),
-    SIGNED_BYTE: (_FROM_0_ON, "0x4B000000", "0x765%d"),
+    BYTE: ("mov.b32 t, $4;", "0x4B000000", "0x765%d"),
+    SIGNED_BYTE: ("xor.b32 t, $4, 0x80808080;", "0x4B000000", "0x765%d"),
     LOW_HALF: ("and.b32 t, $4, 0x0F0F0F0F;", "0x43000000", "0x7%d54"),
     HIGH_HALF: ("shr.b32 t, $4, 4; and.b32 t, t, 0x0F0F0F0F;", "0x43000000", "0x7%d54"),
-}
-#: Two f16 each in the words a and b: 1024 and a byte is 0x6400 with the byte in its last bits. Those of the float
-#: formats come from the halves c and d of a word.
-_RAISED = "prmt.b32 a, t, 0x64646464, 0x4140; prmt.b32 b, t, 0x64646464, 0x4342;"
-_FLOATS = "mov.b32 {c, d}, $4; cvt.rn.f16x2.%sx2 a, c; cvt.rn.f16x2.%sx2 b, d;"
-_OF_BYTES_BY_HALVES = {
-    RAISED_BYTE: f"{_AS_IT_IS} {_RAISED}",
-    RAISED_SIGNED_BYTE: f"{_FROM_0_ON} {_RAISED}",
-    E4M3: _FLOATS % (E4M3, E4M3),
-    E5M2: _FLOATS % (E5M2, E5M2),
 }
 
 
 def _text(which: str) -> str:
-    if which in _OF_BYTES_BY_HALVES:
-        wide = "mov.b32 {e, f}, a; mov.b32 {g, h}, b; " + " ".join(
-            f"cvt.f32.f16 ${i}, {x};" for i, x in enumerate("efgh")
-        )
-        return f"{{ .reg .b16 c, d, e, f, g, h; .reg .b32 t, a, b; {_OF_BYTES_BY_HALVES[which]} {wide} }}"
+    if which in (E4M3, E5M2):
+        # Two numbers become f16 at once, which holds all of both formats.
+        halves = f"mov.b32 {{c, d}}, $4; cvt.rn.f16x2.{which}x2 a, c; cvt.rn.f16x2.{which}x2 b, d;"
+        wide = " ".join(f"cvt.f32.f16 ${i}, {half};" for i, half in enumerate("efgh"))
+        parts = "mov.b32 {e, f}, a; mov.b32 {g, h}, b;"
+        return f"{{ .reg .b16 c, d, e, f, g, h; .reg .b32 a, b; {halves} {parts} {wide} }}"
     first, rest, places = _OF_BYTES[which]
     return f"{{ .reg .b32 t; {first} {' '.join(f'prmt.b32 ${i}, t, {rest}, {places % i};' for i in range(4))} }}"
 
 
 #: The instructions' text → what becomes of each byte.
-OF_BYTES = {_text(which): which for which in (*_OF_BYTES, *_OF_BYTES_BY_HALVES)}
+OF_BYTES = {_text(which): which for which in (*_OF_BYTES, E4M3, E5M2)}
 
 
 #: What becomes of each f32: it is rounded to what bf16 holds; 1 / (1 + exp(-x)), with 0 instead of denormals, and with

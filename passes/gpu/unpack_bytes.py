@@ -8,12 +8,10 @@
 A product by a quantised weight does this for each element, and is bound by it: a byte is taken out of its word, put
 into the bits of a float, and the float's own value is subtracted. `prmt` picks the four bytes of its result from those
 of two words: it does the first two at once, and where the sum wants 128 more (products/quantised.py), a half of a byte
-needs nothing else, as its bits lie just where those of 128.0 are 0. Where 1024 more than a whole byte is wanted, `prmt`
-makes two f16 of two bytes.
+needs nothing else, as its bits lie just where those of 128.0 are 0.
 
 A vector that all rows of the weight are multiplied by is laid out among the threads as the bytes are, as it is where
-widen-float8 made floats of them: Triton would lay
-out the floats that were made of them as the vector is.
+widen-float8 made floats of them: Triton would lay out the floats that were made of them as the vector is.
 """
 
 from __future__ import annotations
@@ -24,26 +22,15 @@ from cuesta._mlir import arith, ir
 from cuesta.dialects import maker, tt, walk
 from cuesta.dialects.kernel_module import kernel_modules
 from cuesta.dialects.top_module import target_of
-from cuesta.dialects.tt.instructions import (
-    BYTE,
-    HIGH_HALF,
-    LOW_HALF,
-    RAISED_BYTE,
-    RAISED_SIGNED_BYTE,
-    SIGNED_BYTE,
-    ElementwiseInlineAsm,
-    per_byte,
-)
+from cuesta.dialects.tt.instructions import BYTE, HIGH_HALF, LOW_HALF, SIGNED_BYTE, ElementwiseInlineAsm, per_byte
 from cuesta.dialects.tt.ops import Bitcast
 from cuesta.dialects.tt.repeated import number_of, unrepeated
 from cuesta.passes.infra.registry import Pass, register_pass
 
 #: 2^23 as f32, whose last bit is worth 1, and its bits: see linalg_to_tt/narrow_math.py.
 _UNIT, _UNIT_BITS = float(1 << 23), 0x4B000000
-#: How much higher than their value halves of bytes are wanted, and bytes, of which signed ones are 128 higher first.
-_HIGHER, _RAISED = 128.0, 1024.0
-#: The least elements of a block: a thread has four.
-_LEAST = 4 * 32
+#: How much higher than their value halves of bytes are wanted, and the least elements of a block: a thread has four.
+_HIGHER, _LEAST = 128.0, 4 * 32
 
 
 @register_pass("unpack-bytes")
@@ -69,16 +56,12 @@ def _rewrite(op: ir.Operation) -> None:
     if found is None:
         return
     byte, is_signed = found
-    raised = {_RAISED + 128 * is_signed: (byte, RAISED_SIGNED_BYTE if is_signed else RAISED_BYTE)}
     if not is_signed and (half := _half(byte)) is not None:
-        raised[_HIGHER] = half
-    for reader in [use.owner.operation for use in op.results[0].uses]:
-        numbers = map(number_of, reader.operands) if reader.name == arith.AddFOp.OPERATION_NAME else []
-        made = next((raised[n] for n in numbers if n in raised), None)
-        if made is not None:
-            with ir.InsertionPoint(reader), reader.location:
-                reader.results[0].replace_all_uses_with(per_byte(*made))
-            reader.erase()
+        for reader in [use.owner.operation for use in op.results[0].uses]:
+            if reader.name == arith.AddFOp.OPERATION_NAME and _HIGHER in map(number_of, reader.operands):
+                with ir.InsertionPoint(reader), reader.location:
+                    reader.results[0].replace_all_uses_with(per_byte(*half))
+                reader.erase()
     with ir.InsertionPoint(op), op.location:
         moved = per_byte(byte, SIGNED_BYTE if is_signed else BYTE)
         kind = ir.DenseElementsAttr.get_splat(moved.type, ir.FloatAttr.get_f32(_UNIT + 128 * is_signed))

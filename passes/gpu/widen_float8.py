@@ -59,8 +59,9 @@ def _of_e4m3(op: ir.Operation) -> ir.Value | None:
         return None
     numbers = [number_of(made.operands[1]) for made in (times, masked, magnitude, compared)]
     byte = _moved_byte(masked.operands[0], arith.ExtSIOp, 7)
-    is_equal = PREDICATE.of(compared) == int(arith.CmpIPredicate.eq)
-    return byte if numbers == [256, -0x4001, 127, 127] and is_equal and magnitude.operands[0] == byte else None
+    if byte is None or byte != magnitude.operands[0] or PREDICATE.of(compared) != int(arith.CmpIPredicate.eq):
+        return None
+    return byte if numbers == [256, -0x4001, 127, 127] else None
 
 
 def _of_e5m2(op: ir.Operation) -> ir.Value | None:

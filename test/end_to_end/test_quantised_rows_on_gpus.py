@@ -87,20 +87,20 @@ class Float8(NarrowLinear):
         return self.values.to(dtype) * self.scale[:, None].to(dtype)
 
 
-class Bytes(NarrowLinear):
-    """Values of 8 bits without a sign, from which 128 is subtracted."""
+class ByANumber(NarrowLinear):
+    """Values of 8 bits with one scale for all, a number of Python's."""
 
     scale: Tensor
     values: Tensor
 
     def __init__(self, weight: Tensor) -> None:
         super().__init__()
-        scale = weight.abs().amax(1) / 127
-        self.register_buffer("scale", scale)
-        self.register_buffer("values", ((weight / scale[:, None]).round() + 128).to(torch.uint8))
+        self.number = float(weight.abs().max()) / 127
+        self.register_buffer("scale", torch.full((len(weight),), self.number))
+        self.register_buffer("values", (weight / self.number).round().to(torch.int8))
 
     def widened(self, dtype: torch.dtype) -> Tensor:
-        return (self.values.to(dtype) - 128) * self.scale[:, None].to(dtype)
+        return self.values.to(dtype) * self.number
 
 
 class Around(torch.nn.Module):
@@ -120,7 +120,7 @@ def weight(n: int, k: int) -> Tensor:
 
 
 LAYERS = {
-    "bytes from 0 on": lambda: Bytes(weight(264, 512)),
+    "by a number": lambda: ByANumber(weight(264, 512)),
     "int8": lambda: Int8Linear(weight(304, 520)),
     "int4": lambda: Int4Linear(weight(264, 1024)),
     "int4, high half first": lambda: HighFirst4(weight(264, 1024)),
@@ -182,6 +182,13 @@ def test_parts_of_a_long_row_are_widened_in_the_products_kernel() -> None:
     made = cuesta.compile_for(layer, (torch.empty(4, 8192, dtype=torch.bfloat16),), target="cuda:90")
     assert not made.aten_calls
     assert len(made.kernels) == 2, "the parts' products, and what adds them up"
+
+
+def test_few_floats_of_8_bits() -> None:
+    """No thread has four of them, which the instruction takes."""
+    given = (torch.zeros(8).to(torch.float8_e4m3fn),)
+    (kernel,) = cuesta.compile_for(lambda x: x.float() + 1, given, target="cuda:90").kernels
+    assert "e4m3x2" not in kernel.text
 
 
 def test_a_norm_joins_the_product_that_sees_its_row_in_groups(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -85,37 +85,3 @@ module attributes {cuesta.target = "hip:gfx942"} {
     }) {arg_attrs = [{}], cuesta.grid = [64, 1, 1], cuesta.stages = 3 : i64, cuesta.warps = 1 : i64, function_type = (tensor<256x!tt.ptr<i8>>) -> (), noinline = false, sym_name = "mm", sym_visibility = "public"} : () -> ()
   }
 }
-
-// -----
-
-// Bytes that are wanted 1024 higher, and signed ones 1152: two f16 at once.
-// CHECK-LABEL: module attributes {cuesta.target = "cuda:90"}
-// CHECK: %[[A:.*]] = "tt.elementwise_inline_asm"(%{{.*}}) {asm_string = "{{.*}} mov.b32 t, $4; prmt.b32 a, t, 0x64646464, 0x4140;
-// CHECK: %[[B:.*]] = "tt.elementwise_inline_asm"(%{{.*}}) {asm_string = "{{.*}} xor.b32 t, $4, 0x80808080; prmt.b32 a, t, 0x64646464, 0x4140;
-// CHECK-NOT: arith.addf
-// CHECK: arith.mulf %[[A]], %[[B]]
-module attributes {cuesta.target = "cuda:90"} {
-  module @kernels {
-    "tt.func"() ({
-    ^bb0(%x: tensor<256xi8>, %z: tensor<256xi8>):
-      %bits = arith.constant dense<1258291200> : tensor<256xi32>
-      %own = arith.constant dense<8388608.0> : tensor<256xf32>
-      %more = arith.constant dense<1024.0> : tensor<256xf32>
-      %0 = arith.extui %x : tensor<256xi8> to tensor<256xi32>
-      %1 = arith.xori %0, %bits : tensor<256xi32>
-      %2 = "tt.bitcast"(%1) : (tensor<256xi32>) -> tensor<256xf32>
-      %3 = arith.subf %2, %own : tensor<256xf32>
-      %4 = arith.addf %3, %more : tensor<256xf32>
-      %signed_bits = arith.constant dense<1258291328> : tensor<256xi32>
-      %signed_own = arith.constant dense<8388736.0> : tensor<256xf32>
-      %signed_more = arith.constant dense<1152.0> : tensor<256xf32>
-      %5 = arith.extui %z : tensor<256xi8> to tensor<256xi32>
-      %6 = arith.xori %5, %signed_bits : tensor<256xi32>
-      %7 = "tt.bitcast"(%6) : (tensor<256xi32>) -> tensor<256xf32>
-      %8 = arith.subf %7, %signed_own : tensor<256xf32>
-      %9 = arith.addf %8, %signed_more : tensor<256xf32>
-      %10 = arith.mulf %4, %9 : tensor<256xf32>
-      "tt.return"() : () -> ()
-    }) {arg_attrs = [{}, {}], cuesta.grid = [64, 1, 1], cuesta.stages = 3 : i64, cuesta.warps = 1 : i64, function_type = (tensor<256xi8>, tensor<256xi8>) -> (), noinline = false, sym_name = "mm", sym_visibility = "public"} : () -> ()
-  }
-}

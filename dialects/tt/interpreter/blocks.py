@@ -20,8 +20,6 @@ from cuesta.dialects.tt.instructions import (
     OF_FLOATS,
     POWER,
     PRODUCT,
-    RAISED_BYTE,
-    RAISED_SIGNED_BYTE,
     ROUND,
     SIGNED_BYTE,
     ElementwiseInlineAsm,
@@ -45,8 +43,6 @@ OF_BYTE: dict[str, Callable[[Array], Array]] = {
     SIGNED_BYTE: lambda x: (x ^ 128) + np.float32(1 << 23),
     LOW_HALF: lambda x: (x & 15) + np.float32(128),
     HIGH_HALF: lambda x: (x >> 4) + np.float32(128),
-    RAISED_BYTE: lambda x: x + np.float32(1024),
-    RAISED_SIGNED_BYTE: lambda x: (x ^ 128) + np.float32(1024),
     E4M3: lambda x: _of_float8(x, torch.float8_e4m3fn),
     E5M2: lambda x: _of_float8(x, torch.float8_e5m2),
 }

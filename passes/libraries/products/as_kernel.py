@@ -48,11 +48,8 @@ def as_kernel(op: ir.Operation, target: Target) -> list[ir.Value]:
         few = shape_of(a)[:-1] == (1,) or (not target.gpu and len(shape_of(a)) == 2)
         is_few = route == ROWS and few and result in ("f32", *NARROW_FLOATS)
         quantised = quantised_factor(b) if is_few else None
-        rounds = target.gpu and result in NARROW_FLOATS
-        if quantised is not None and rounds and quantised.has_short_groups:
+        if quantised is not None and target.gpu and quantised.has_short_groups and result in NARROW_FLOATS:
             product = quantised.times_by_groups(a, dims)
-        elif quantised is not None and rounds and quantised.has_bytes:
-            product = quantised.times_raised(a, dims)
         elif quantised is not None and quantised.fits(shape_of(a)[0]):
             product = quantised.times(a, dims, result in NARROW_FLOATS)
         else:

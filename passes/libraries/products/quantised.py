@@ -113,12 +113,6 @@ class Quantised:
         is_paired = len(self.parts) <= 2
         return is_paired and self.groups > 1 and self.size // self.groups <= SHORT and self.size <= SPANNED
 
-    @property
-    def has_bytes(self) -> bool:
-        """Whether a kernel on a GPU takes the values higher (`times_raised`): whole bytes, with one scale for a row."""
-        of_all = self.zero is None or shape_of(self.zero) == ()
-        return self.groups == 1 and len(self.parts) == 1 and of_all and spelling_of(self.parts[0]) in NARROW_INTEGERS
-
     def times(self, x: Value, columns: Sequence[Number], is_narrow: bool) -> Value:
         """The product of rows x [M, K] by the weight, f32 [M, *columns], with N split into `columns`. `is_narrow` says
         that the result will be rounded to 16 bits, so that zeros may be subtracted from sums."""
@@ -180,21 +174,6 @@ class Quantised:
         # whole kernel would do without the instruction that multiplies and adds.
         return _B.pointwise("sub", result, _B.reduce("sum", _B.pointwise("mul", zero, of_x), [last]))
 
-    def times_raised(self, x: Value, columns: Sequence[Number]) -> Value:
-        """The product of one row x [1, K] by a weight of bytes, f32 [1, *columns], with N split into `columns`. Bytes
-        are taken 1024 higher, signed ones 1152: a GPU makes f16 of two such numbers at once. What x is multiplied by
-        too much is a sum of its own, the same for all columns, which is written as one for each, as in
-        `times_by_groups`."""
-        sizes, last = [1, *columns, shape_of(x)[1]], len(columns) + 1
-        higher = 1024 if spelling_of(self.parts[0]) == "ui8" else 1152
-        values = _B.with_number("add", _B.convert(_B.reshape(self.parts[0], sizes), "f32"), higher)
-        own = _B.convert(_B.expand(_B.reshape(x, [1, *(1 for _ in columns), sizes[-1]]), sizes), "f32")
-        zero = None if self.zero is None else self._of_columns(self.zero, columns)
-        excess = _B.constant(higher, "f32") if zero is None else _B.with_number("add", zero, higher)
-        total, of_x = (_B.reduce("sum", _B.pointwise("mul", own, y), [last]) for y in (values, excess))
-        result = _B.pointwise("sub", total, of_x)
-        return result if self.scale is None else _B.pointwise("mul", result, self._of_columns(self.scale, columns))
-
     def _values(self, sizes: Sequence[Number], higher: int) -> Value:
         """The values of the weight in f32, of these sizes, and `higher` by a number. Those of two parts lie beside each
         other along the last dim, as those of x that they are multiplied by, which is read where it lies."""
@@ -230,7 +209,7 @@ def _is_of_groups(x: Value, of: Value, rows: int) -> bool:
     if own == ():
         return True
     is_static = all(isinstance(n, int) for n in (*own, *shape))
-    return is_static and shape[0] == rows and own in ((rows, *(1 for _ in shape[1:])), (*shape[:-1], 1))
+    return is_static and shape[:1] == (rows,) and own in ((rows, *(1 for _ in shape[1:])), (*shape[:-1], 1))
 
 
 def _unreshaped(x: Value) -> Value:
