@@ -60,7 +60,7 @@ def test_cases_are_listed_for_each_device(capsys: pytest.CaptureFixture[str]) ->
     on_cpu = capsys.readouterr().out.split()
     assert cuesta_bench.main(["--language", "--list", "--device", "cuda"]) == 0
     on_gpu = capsys.readouterr().out.split()
-    for kind in ("step_bf16_1", "step_bf16_4", "step_int8_1", "step_int4_1", "generate_bf16_1x64"):
+    for kind in ("step_bf16_1", "step_bf16_4", "step_int8_1", "step_int4_4", "step_float8_1", "generate_bf16_1x64"):
         assert f"decoder_{kind}" in on_cpu
         assert f"llama_1b_{kind}" in on_gpu
     assert {"decoder_step_f32_1", "decoder_prompt_bf16_1x512"} < set(on_cpu)
@@ -247,7 +247,7 @@ def test_a_whole_run_its_page_and_its_picture(
         )
         return command.run(arguments, cases, contenders, "cpu", quiet)[0]
 
-    assert run("--case", "step_int4", "--backends", "eager,cuesta", "--json", str(kept)) == 0
+    assert run("--case", "step_int4_1", "--backends", "eager,cuesta", "--json", str(kept)) == 0
     assert asked == [("times", case, ["eager", "cuesta"], "cpu", torch.get_num_threads())]
     assert f"{case}, cuesta" in capsys.readouterr().out
     assert list(json.loads(kept.read_text())["language"]) == [case]

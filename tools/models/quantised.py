@@ -43,6 +43,29 @@ class Int8Linear(NarrowLinear):
         return self.values.to(dtype) * self.scale[:, None].to(dtype)
 
 
+class Float8Linear(NarrowLinear):
+    """Values [N, K] in float8 (e4m3), and a scale for each row [N]."""
+
+    values: Tensor
+    scale: Tensor
+
+    def __init__(self, weight: Tensor) -> None:
+        super().__init__()
+        scale = weight.abs().amax(1) / torch.finfo(torch.float8_e4m3fn).max
+        self.register_buffer("scale", scale)
+        self.register_buffer("values", (weight / scale[:, None]).to(torch.float8_e4m3fn))
+
+    def widened(self, dtype: torch.dtype) -> Tensor:
+        return self.values.to(dtype) * self.scale[:, None].to(dtype)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Float8Linear:
+        """As torch's, which `to` calls: but values stay float8 where other floats are converted."""
+        self.values = self.values.view(torch.uint8)
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        self.values = self.values.view(torch.float8_e4m3fn)
+        return self
+
+
 class Int4Linear(NarrowLinear):
     """Two values in a byte [N, K / 2], the first in its low bits; a scale and a zero for each group of a row
     [N, K / GROUP]. An element is (value - zero) * scale."""

@@ -6,6 +6,7 @@ own. A step stands three quarters through the cache.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -21,7 +22,7 @@ from cuesta.tools.bench.cases.decoding import decoding, generation
 from cuesta.tools.models import Built
 from cuesta.tools.models.case import token_batch
 from cuesta.tools.models.decoder import Decoder, DecoderSizes, decoder
-from cuesta.tools.models.quantised import Int4Linear, Int8Linear, with_narrow_linears
+from cuesta.tools.models.quantised import Float8Linear, Int4Linear, Int8Linear, with_narrow_linears
 from cuesta.tools.models.transformer import logits_loss, transformers_model
 
 STEPS = 64
@@ -32,7 +33,7 @@ LLAMA_1B = DecoderSizes(layers=16, hidden=2048, heads=32, key_heads=8, inner=819
 _SMALL = DecoderSizes(layers=2, hidden=128, heads=4, key_heads=2, inner=256, vocabulary=1000, length=256)
 """What the tokens of a loop are judged on."""
 
-_NARROW: dict[str, type[nn.Module]] = {"int8": Int8Linear, "int4": Int4Linear}
+_NARROW: dict[str, type[nn.Module]] = {"int8": Int8Linear, "int4": Int4Linear, "float8": Float8Linear}
 
 
 def _narrowed(layer: Callable[[Any], nn.Module], module: Decoder) -> Decoder:
@@ -46,11 +47,11 @@ def _step(name: str, sizes: DecoderSizes, batch: int, dtype: torch.dtype = BF16,
 
 
 def _steps(prefix: str, sizes: DecoderSizes, batches: tuple[int, ...]) -> Iterator[Case]:
-    """A step in bf16 for each batch, and of one text with narrow weights."""
+    """A step in bf16 for each batch, and of one text and of four with narrow weights."""
     for batch in batches:
         yield _step(f"{prefix}_step_bf16_{batch}", sizes, batch)
-    for narrow in _NARROW:
-        yield _step(f"{prefix}_step_{narrow}_1", sizes, 1, narrow=narrow)
+    for narrow, batch in itertools.product(_NARROW, (1, 4)):
+        yield _step(f"{prefix}_step_{narrow}_{batch}", sizes, batch, narrow=narrow)
 
 
 def _prompt(prefix: str, sizes: DecoderSizes, length: int) -> Case:
