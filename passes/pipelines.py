@@ -271,7 +271,8 @@ _TT = (
     "use-instructions",
     # Pairs that lie side by side in memory are stored together.
     "store-pairs",
-    # Few products that are added to something keep no kernel from multiplying and adding by one instruction.
+    # The few products that a kernel adds to something are rounded apart. Its sums of products then take one instruction
+    # for each term.
     "round-products",
     # These go by what kernels are made of. Members of a group wait each for itself, and are joined last.
     "overlap-launches",

@@ -147,8 +147,9 @@ def _instruction(op: ir.Operation) -> str | None:
         known = {"i8": OF_BYTES, "f32": OF_FLOATS}.get(str(element_of(op.operands[0])), {})
         if text not in known or not shape_of(op.operands[0]):
             return f"takes a block of bytes or of f32, and instructions that make f32 of them, not {text!r}"
-        if len({x.type for x in op.operands}) > 1 or len(op.operands) != (2 if known[text] == PRODUCT else 1):
-            return f"takes two blocks of one type for a product, else one, not {len(op.operands)}"
+        count = 2 if known[text] == PRODUCT else 1
+        if len({x.type for x in op.operands}) > 1 or len(op.operands) != count:
+            return f"{text!r} takes {count} of one type, not {', '.join(str(x.type) for x in op.operands)}"
         return wants(op, block_type(shape_of(op.operands[0]), "f32"))
     if text.partition(";")[0] not in INSTRUCTIONS:
         return f"holds {text!r}; the instructions are {', '.join(INSTRUCTIONS)}"

@@ -1,8 +1,11 @@
-"""Cuts two shapes of a tensor into runs of dims with equal products: a reshape splits and merges dims within a run."""
+"""Compares two shapes of a tensor: runs of dims with equal products, within which a reshape splits and merges dims, and
+the dims into which both shapes can be split."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+import math
+from collections.abc import Collection, Sequence
 
 from cuesta.sizes import Number, hint
 
@@ -29,3 +32,14 @@ def runs(old: Sequence[Number], new: Sequence[Number]) -> list[tuple[range, rang
                 return None
         found.append((range(first[0], i), range(first[1], j)))
     return found
+
+
+def ends(sizes: Sequence[int]) -> set[int]:
+    """Of dims, the number of elements from each on to the last dim's end."""
+    return {math.prod(sizes[d:]) for d in range(len(sizes))}
+
+
+def dims_between(found: Collection[int]) -> list[int] | None:
+    """The dims that have these ends, the last of which is 1; None where one of them is no multiple of the next."""
+    steps = list(itertools.pairwise(sorted(found, reverse=True)))
+    return [a // b for a, b in steps] if all(a % b == 0 for a, b in steps) else None

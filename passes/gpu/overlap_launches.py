@@ -32,7 +32,7 @@ from collections.abc import Collection, Iterable, Iterator
 from cuesta._mlir import arith, ir
 from cuesta.dialects import host, tt, walk
 from cuesta.dialects.kernel_fields import GRID, WARPS
-from cuesta.dialects.kernel_module import kernel_modules
+from cuesta.dialects.kernel_module import kernel_modules, launched_kernels
 from cuesta.dialects.top_module import target_of
 from cuesta.dialects.tt.instructions import LET_NEXT_BEGIN, WAIT, instruction
 from cuesta.dialects.types import byte_size
@@ -75,8 +75,8 @@ def _has_instructions(target: Target) -> bool:
 
 
 def _mark(block: ir.Block, constant: dict[str, set[int]], short: Collection[str]) -> None:
-    """Marks the launches of a host function but the first, and but those of kernels of `short` programs, which do not
-    wait. Enters for each kernel the operands that no launch or call writes in any of its launches."""
+    """Marks the launches of a host function, except the first and those that may run a kernel in `short`, which does
+    not wait. Enters for each kernel the operands that no launch or call writes in any of its launches."""
     ops = [view.operation for view in block.operations]
     launches = [op for op in ops if host.Launch.matches(op)]
     if len(launches) == 1:
@@ -85,16 +85,11 @@ def _mark(block: ir.Block, constant: dict[str, set[int]], short: Collection[str]
     for launch in launches:
         roots = [host.base_of(x)[0] for x in launch.operands]
         kept = {i for i, root in enumerate(roots) if isinstance(root.owner, ir.Block) and root not in written}
-        for kernel in _kernels(launch):
+        for kernel in launched_kernels(launch):
             constant[kernel] = constant.get(kernel, kept) & kept
     for launch in launches[1:]:
-        if not any(kernel in short for kernel in _kernels(launch)):
+        if not any(kernel in short for kernel in launched_kernels(launch)):
             host.Launch.overlaps.mark(launch)
-
-
-def _kernels(launch: ir.Operation) -> list[str]:
-    """The kernels of which a launch runs one."""
-    return [host.Launch.kernel.of(launch), *(host.Launch.otherwise.find(launch) or [])]
 
 
 def _may_write(op: ir.Operation) -> Iterable[ir.Value]:

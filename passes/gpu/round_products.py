@@ -1,4 +1,5 @@
-"""Rounds the few products that a kernel adds to something by an instruction, so that its sums of products need not be.
+"""Rounds the few products that a kernel adds to something by an instruction of their own, so that its sums of products
+take one instruction for each term.
 
     %1 = arith.mulf %sum, 1/2048                        %1 = mul.rn %sum, 1/2048
     %2 = arith.addf %1, eps                             %2 = arith.addf %1, eps
@@ -6,10 +7,9 @@
     %4 = arith.mulf %x, %weight                         %4 = arith.mulf %x, %weight
     %5 = "tt.reduce"(%4) addf                           %5 = "tt.reduce"(%4) addf       one instruction an element
 
-A product that is added to something is rounded first, as between two ops of eager; one that a reduction adds up need
-not be. LLVM knows only whether a whole kernel may multiply and add by one instruction (`rounding_options`), so that one
-product beside an epsilon, in a norm that is computed in front of a product by a vector, would take two instructions for
-each element of the weight.
+A product that is added to something is rounded first, as between two ops of eager. One that a reduction adds up need
+not be. LLVM fuses multiplications with additions in all of a kernel or nowhere (`rounding_options`). So the mean beside
+a norm's epsilon cost a kernel that multiplies the norm by a weight two instructions for each element of the weight.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from cuesta.dialects.tt.instructions import PRODUCT, per_float
 from cuesta.dialects.tt.ops import Broadcast, ExpandDims, Reduce, Reshape, Splat, Trans
 from cuesta.passes.infra.registry import Pass, register_pass
 
-#: Ops whose elements are those of their operand.
+#: Ops whose elements are those of their operand: the same as `rounding_options` looks through in a kernel's text.
 _SAME = {op.OPERATION_NAME for op in (Broadcast, ExpandDims, Reshape, Splat, Trans)}
 _ADDING = {op.OPERATION_NAME for op in (arith.AddFOp, arith.SubFOp)}
 #: How many products must be added up by reductions for each one that is added to something else.

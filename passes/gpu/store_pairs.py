@@ -1,12 +1,12 @@
-"""Stores a block of pairs as rows, which are contiguous over both of its last dims.
+"""Stores a block of pairs as a block of rows, where the pairs of a row lie side by side in memory.
 
     tt.store(%base + 32 * %row + 2 * (0 … 15) + (0, 1), %x)     →     tt.store(%base + 32 * %row + (0 … 31), %y)
 
 %x : tensor<32x16x2xbf16>, and %y its tt.reshape, tensor<32x32xbf16>
 
-Triton stores at once what lies side by side along one dim, so that each pair is a store of its own, of four bytes: the
-weight of 8192x2048 elements that was unpacked from halves of bytes took 45 µs on an H200, where its bytes take 10. Such
-pairs are what a stack along the last dim writes, too: a rotary embedding, real and imaginary parts.
+Triton stores at once only what lies side by side along one dim: each pair would be a store of its own, of four bytes.
+A kernel that unpacks a weight of 8192x2048 elements from halves of bytes took 45 µs on an H200 so; its bytes take 10.
+A stack along the last dim writes such pairs as well, as in a rotary embedding, or of real and imaginary parts.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from cuesta.passes.infra.registry import Pass, register_pass
 
 #: Bytes that a thread can store at once.
 _WIDE = 16
+#: Ops that positions are made of, besides ranges and constants.
+_MADE_ANEW = (arith.AddIOp.OPERATION_NAME, arith.MulIOp.OPERATION_NAME, Broadcast.OPERATION_NAME)
 
 
 @register_pass("store-pairs")
@@ -123,6 +125,3 @@ def _shorter(x: ir.Value) -> ir.Value | None:
     if Broadcast.matches(op):
         return tt.broadcast(known[0], shape)
     return arith.addi(*known) if op.name == arith.AddIOp.OPERATION_NAME else arith.muli(*known)
-
-
-_MADE_ANEW = (arith.AddIOp.OPERATION_NAME, arith.MulIOp.OPERATION_NAME, Broadcast.OPERATION_NAME)

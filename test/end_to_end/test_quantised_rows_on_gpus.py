@@ -18,7 +18,7 @@ from cuesta.dialects.tt.instructions import OF_BYTES
 from cuesta.dialects.tt.interpreter.blocks import OF_BYTE
 from cuesta.passes.gpu import round_products, unpack_bytes, widen_float8
 from cuesta.targets import parse_target
-from cuesta.tools.models.quantised import Int4Linear, Int8Linear, NarrowLinear
+from cuesta.tools.models.quantised import Float8Linear, Int4Linear, Int8Linear, NarrowLinear
 
 
 class Torchao4(NarrowLinear):
@@ -71,22 +71,6 @@ class Torchao8(NarrowLinear):
         return (values * self.scale[:, :, None].to(dtype)).flatten(1)
 
 
-class Float8(NarrowLinear):
-    """Floats of 8 bits, with a scale for each row."""
-
-    scale: Tensor
-    values: Tensor
-
-    def __init__(self, weight: Tensor, dtype: torch.dtype) -> None:
-        super().__init__()
-        scale = weight.abs().amax(1) / torch.finfo(dtype).max
-        self.register_buffer("scale", scale)
-        self.values = (weight / scale[:, None]).to(dtype)
-
-    def widened(self, dtype: torch.dtype) -> Tensor:
-        return self.values.to(dtype) * self.scale[:, None].to(dtype)
-
-
 class ByANumber(NarrowLinear):
     """Values of 8 bits with one scale for all, a number of Python's."""
 
@@ -126,8 +110,8 @@ LAYERS = {
     "int4, high half first": lambda: HighFirst4(weight(264, 1024)),
     "long rows": lambda: Int4Linear(weight(136, 8192)),
     "int8 in groups": lambda: Torchao8(weight(136, 1024)),
-    "e4m3": lambda: Float8(weight(304, 520), torch.float8_e4m3fn),
-    "e5m2": lambda: Float8(weight(264, 1024), torch.float8_e5m2),
+    "e4m3": lambda: Float8Linear(weight(304, 520), torch.float8_e4m3fn),
+    "e5m2": lambda: Float8Linear(weight(264, 1024), torch.float8_e5m2),
     "torchao, 32": lambda: Torchao4(weight(136, 512), 32),
     "torchao, 64": lambda: Torchao4(weight(128, 512), 64),
     "torchao, 128": lambda: Torchao4(weight(136, 640), 128),

@@ -27,11 +27,18 @@ class NarrowLinear(nn.Module, ABC):
         return F.linear(x, self.widened(x.dtype))
 
 
-class Int8Linear(NarrowLinear):
-    """Values [N, K] in int8, and a scale for each row [N]."""
+class ScaledRows(NarrowLinear):
+    """Values [N, K], and a scale for each row [N]."""
 
     values: Tensor
     scale: Tensor
+
+    def widened(self, dtype: torch.dtype) -> Tensor:
+        return self.values.to(dtype) * self.scale[:, None].to(dtype)
+
+
+class Int8Linear(ScaledRows):
+    """Values in int8."""
 
     def __init__(self, weight: Tensor) -> None:
         super().__init__()
@@ -39,30 +46,22 @@ class Int8Linear(NarrowLinear):
         self.register_buffer("scale", scale)
         self.register_buffer("values", (weight / scale[:, None]).round().clamp(-127, 127).to(torch.int8))
 
-    def widened(self, dtype: torch.dtype) -> Tensor:
-        return self.values.to(dtype) * self.scale[:, None].to(dtype)
 
+class Float8Linear(ScaledRows):
+    """Values in a format of floats of 8 bits."""
 
-class Float8Linear(NarrowLinear):
-    """Values [N, K] in float8 (e4m3), and a scale for each row [N]."""
-
-    values: Tensor
-    scale: Tensor
-
-    def __init__(self, weight: Tensor) -> None:
+    def __init__(self, weight: Tensor, dtype: torch.dtype = torch.float8_e4m3fn) -> None:
         super().__init__()
-        scale = weight.abs().amax(1) / torch.finfo(torch.float8_e4m3fn).max
+        scale = weight.abs().amax(1) / torch.finfo(dtype).max
         self.register_buffer("scale", scale)
-        self.register_buffer("values", (weight / scale[:, None]).to(torch.float8_e4m3fn))
-
-    def widened(self, dtype: torch.dtype) -> Tensor:
-        return self.values.to(dtype) * self.scale[:, None].to(dtype)
+        self.register_buffer("values", (weight / scale[:, None]).to(dtype))
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Float8Linear:
-        """As torch's, which `to` calls: but values stay float8 where other floats are converted."""
+        """What torch's `to` calls. The values keep their format where other floats are converted."""
+        dtype = self.values.dtype
         self.values = self.values.view(torch.uint8)
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        self.values = self.values.view(torch.float8_e4m3fn)
+        self.values = self.values.view(dtype)
         return self
 
 

@@ -13,8 +13,6 @@ of what it merges.
 
 from __future__ import annotations
 
-import itertools
-import math
 from collections.abc import Sequence
 
 from cuesta._mlir import ir
@@ -22,6 +20,7 @@ from cuesta.dialects import maker
 from cuesta.dialects.cuesta.shape import Reshape
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import shape_of
+from cuesta.passes.analysis.runs import dims_between, ends
 from cuesta.passes.graph.reshapes.hoist_reshapes import POINTWISE, reshaped_operand
 from cuesta.passes.infra.graph_rewrite import rewrite_ops, users
 from cuesta.passes.infra.registry import Pass, register_pass
@@ -41,7 +40,7 @@ class PartReshapes(Pass):
 def _part(op: ir.Operation) -> None:
     (value,), (result,) = op.operands, op.results
     old, new = shape_of(value), shape_of(result)
-    parts = common_parts(old, new)
+    parts = _common_parts(old, new)
     made = maker(value)
     if parts is None or made is None or made.name not in POINTWISE or len(users(value)) != 1:
         return
@@ -53,16 +52,11 @@ def _part(op: ir.Operation) -> None:
             op.operands[0] = _B.reshape(value, parts)
 
 
-def common_parts(old: Sequence[Number], new: Sequence[Number]) -> list[int] | None:
+def _common_parts(old: Sequence[Number], new: Sequence[Number]) -> list[int] | None:
     """The dims into which both shapes can be parted; None where these are those of one of the shapes, where there are
     none, and where sizes are not numbers."""
     sizes = [[n for n in shape if isinstance(n, int)] for shape in (old, new)]
     if [len(own) for own in sizes] != [len(old), len(new)] or 0 in sizes[0]:
         return None
-    # Elements from each dim on to the end of the last one.
-    ends = sorted({math.prod(own[d:]) for own in sizes for d in range(len(own) + 1)}, reverse=True)
-    steps = list(itertools.pairwise(ends))
-    if any(a % b for a, b in steps):
-        return None
-    parts = [a // b for a, b in steps]
+    parts = dims_between(ends(sizes[0]) | ends(sizes[1]) | {1})
     return None if parts in [[n for n in own if n != 1] for own in sizes] else parts

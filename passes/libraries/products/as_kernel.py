@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 
@@ -14,6 +13,7 @@ from cuesta.dialects.cuesta.shape import Permute, Reshape
 from cuesta.dialects.cuesta.views import VIEWS
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import opmath, shape_of, spelling_of, tensor
+from cuesta.passes.analysis.runs import dims_between, ends
 from cuesta.passes.graph.reshapes.hoist_reshapes import POINTWISE, reshaped
 from cuesta.passes.infra.graph_rewrite import users
 from cuesta.passes.libraries.products.packed_weights import apart, multiply_panels, packed_panels
@@ -129,7 +129,7 @@ def _dims_of_k(b: ir.Value) -> list[Number]:
     turned = maker(b, Permute)
     if turned is None or len(shape_of(b)) > 2 or not isinstance(k, int):
         return [k]
-    ends, pending = set(), [turned.operands[0]]
+    found, pending = {1, k}, [turned.operands[0]]
     while pending:
         op = maker(pending.pop())
         if op is None:
@@ -138,23 +138,11 @@ def _dims_of_k(b: ir.Value) -> list[Number]:
             first, *rest = shape_of(op.operands[0])
             if first != shape_of(b)[-1] or not all(isinstance(n, int) for n in rest):
                 continue
-            ends |= _ends([n for n in rest if isinstance(n, int)])
+            found |= ends([n for n in rest if isinstance(n, int)])
         if op.name in POINTWISE or Reshape.matches(op):
             # What is the same for the whole row, or for a group of it, is not split.
             pending += [x for x in op.operands if math.prod(map(hint, shape_of(x)[1:])) == k]
-    return _between(ends | {1, k})
-
-
-def _ends(sizes: Sequence[int]) -> set[int]:
-    """Of dims, the number of elements from each on to the last dim's end."""
-    return {math.prod(sizes[d:]) for d in range(len(sizes))}
-
-
-def _between(ends: set[int]) -> list[Number]:
-    """The dims that have these ends; those of the largest one alone where the others are no multiples of each other."""
-    largest = sorted(ends, reverse=True)
-    steps = list(itertools.pairwise(largest))
-    return [a // b for a, b in steps] if all(a % b == 0 for a, b in steps) else [largest[0]]
+    return [*(dims_between(found) or [max(found)])]
 
 
 def _in_panels(op: ir.Operation, a: ir.Value, b: ir.Value) -> ir.Value:

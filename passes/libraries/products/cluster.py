@@ -24,6 +24,7 @@ from cuesta.sizes import Number, estimate
 
 PRODUCTS = names_of(MatMul, AddMatMul)
 _VIEWS = names_of(Permute, Expand, Reshape)
+#: Ops that change only the type or the dims of a value.
 _FORMS = names_of(Convert, Reshape)
 #: Attributes that `program_text` leaves out: strides, which the arguments have too, and the answer to the question.
 _LEFT_OUT = (OPERAND_STRIDES.name, AnyProduct.route.name)
@@ -75,13 +76,17 @@ def _joining(found: list[ir.Operation], wanted: int, behind: set[ir.Operation]) 
         for result in op.results:
             for user in users(result):
                 follows = user.name in POINTWISE or Reshape.matches(user)
-                others = [x.owner for x in user.operands if not isinstance(x.owner, ir.Block)]
-                waits = any(op in behind and op not in found for op in (other.operation for other in others))
-                if user not in found and follows and not waits and estimate(shape_of(user.results[0])) == wanted:
+                fits = follows and estimate(shape_of(user.results[0])) == wanted
+                if fits and user not in found and not _waits(user, behind.difference(found)):
                     yield user
         for operand in op.operands if op is not first else ():
             if _leads_to_product_beside(operand, first, wanted) and operand.owner.operation not in found:
                 yield operand.owner.operation
+
+
+def _waits(op: ir.Operation, behind: set[ir.Operation]) -> bool:
+    """Whether an op reads a result of one of the ops `behind` a product."""
+    return any(not isinstance(x.owner, ir.Block) and x.owner.operation in behind for x in op.operands)
 
 
 def _leads_to_product_beside(value: ir.Value, first: ir.Operation, wanted: int) -> bool:

@@ -259,7 +259,7 @@ def _route_on_gpu(op: ir.Operation, memory: MemoryOrder, gemm: str, target: Targ
         ways = [f"{TENSOR_CORES} {plan}" for plan in found]
     if not measured:
         return ways[0]
-    # The first one is taken where no time is left to measure: what the rule of thumb takes.
+    # What the rule of thumb takes comes first: where no time is left to measure, the first candidate is taken.
     ways = ways[:_MEASURED]
     ours_first = is_along_rows or few or is_ragged
     return _measured_with_what_follows(op, sizes, memory, (*ways, LIBRARY) if ours_first else (LIBRARY, *ways))
