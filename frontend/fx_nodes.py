@@ -37,6 +37,11 @@ def inserting_behind(node: Node) -> AbstractContextManager[Any]:
 _CONVERSIONS = frozenset({torch.ops.aten._to_copy, torch.ops.prims.convert_element_type})
 
 
+def is_conversion(node: Node) -> bool:
+    """Whether a node converts its operand to another type."""
+    return packet_of(node) in _CONVERSIONS
+
+
 def packet_of(node: Node) -> Any:
     """The op that a node calls, whatever the overload; None for a node that calls no op."""
     return getattr(node.target, "overloadpacket", None)
@@ -85,7 +90,7 @@ def not_compilable(node: Node, device: torch.device, moves_scalars: bool, gpu: b
     operands = [n.meta["val"] for n in tensor_nodes((node.args, node.kwargs))]
     if any(0 in sizes_of(meta) for meta in operands + _read_results(node)) and not _leaves_out_empty(node):
         return "a tensor without elements"
-    known = COMPUTABLE | FLOAT8 if is_view(node) or packet_of(node) in _CONVERSIONS else COMPUTABLE
+    known = COMPUTABLE | FLOAT8 if is_view(node) or is_conversion(node) else COMPUTABLE
     for meta in operands + result_metas(node):
         # cuesta's own ops pass on random seeds, whose types kernels do not compute on.
         if SPELLING.get(meta.dtype) not in known and not str(node.target).startswith("cuesta."):

@@ -14,8 +14,9 @@ from cuesta.frontend.capture.effects import unwrap_effects
 from cuesta.frontend.capture.streams import unwrap_waits
 from cuesta.frontend.fx_passes.byte_images import keep_byte_images_whole
 from cuesta.frontend.fx_passes.common_subexpressions import merge_equal_nodes
-from cuesta.frontend.fx_passes.constant_positions import hold_positions
-from cuesta.frontend.fx_passes.constant_scalars import hold_scalars
+from cuesta.frontend.fx_passes.constants.constant_positions import hold_positions
+from cuesta.frontend.fx_passes.constants.constant_scalars import hold_scalars
+from cuesta.frontend.fx_passes.constants.decided_conditions import decide_conditions
 from cuesta.frontend.fx_passes.forced_aten_calls import mark_calls
 from cuesta.frontend.fx_passes.fx_pipeline import FxPass, FxStage, TrainingStep
 from cuesta.frontend.fx_passes.logsumexp_types import type_logsumexps
@@ -67,6 +68,7 @@ JOINT: FxStage[GraphModule] = FxStage(
         FxPass("eliminate-dead-code", _eliminate_dead_code),
         # Before the passes that change layouts: they leave graphs with views by strides alone.
         FxPass("permute-strided-views", lambda gm, _: permute_strided_views(gm)),
+        FxPass("decide-conditions", lambda gm, _: decide_conditions(gm)),
         # Without it, the partitioner could save one of two equal values and recompute the other.
         FxPass("merge-equal-nodes", lambda gm, _: merge_equal_nodes(gm.graph), lambda _: merges_equal_nodes()),
         FxPass("gather-gradients", lambda gm, options: gather_gradients(gm, options.target), _in_any_order),
@@ -115,6 +117,8 @@ ATEN: FxStage[GraphModule] = FxStage(
         FxPass("unwrap-effects", lambda gm, _: unwrap_effects(gm)),
         # Graphs without gradients, or with gradients of their own.
         FxPass("permute-known-strided-views", lambda gm, _: permute_strided_views(gm)),
+        # Graphs without gradients. Before attention, which finds out what its masks hide.
+        FxPass("decide-known-conditions", lambda gm, _: decide_conditions(gm)),
         # Not with `bitwise_eager`: torch's implementation then runs between programs.
         FxPass("spell-out-flex-attention", spell_out_flex_attention, _in_any_order),
         FxPass("spell-out-masks", spell_out_masks, _in_any_order),

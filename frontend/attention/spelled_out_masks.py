@@ -7,20 +7,24 @@
     %r = matmul(softmax(%t), %v)
 
 The compiler makes one kernel of it, as of flex_attention: it passes over keys that no query of a block sees, which its
-programs read off %first and %last. They need not compare these with each place: the mask hides all others. cuDNN takes
-twice its time with a mask, whatever the mask hides. Its gradients take less time than ours, which would load the mask
-transposed, so a training step keeps its kernels (decision 57).
+programs read off %first and %last. They need not compare these with each place: the mask hides all others. A mask that
+can hide nothing, such as a table of positions' biases, is only added. cuDNN takes twice its time with a mask, whatever
+the mask hides. Its gradients take less time than ours, which would load the mask transposed, so a training step keeps
+its kernels (decision 57).
 """
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
 
+from cuesta.frontend.attention.hidden_keys import condition_of, may_hide
 from cuesta.frontend.attention.spelling import product, spell_out
 from cuesta.frontend.decompositions.table import decompositions_of
 from cuesta.frontend.fx_nodes import filling_of, packet_of
@@ -31,6 +35,8 @@ aten = torch.ops.aten
 #: The least queries and keys of a call, and the sizes of a head, that a kernel of ours computes faster than cuDNN.
 _FEWEST, _HEADS = 64, range(16, 129)
 _TYPES = (torch.bfloat16, torch.float16)
+#: Where a mask shows keys, if that is known, and what it adds to the scores, if anything.
+Mask = tuple[Tensor | None, Tensor | None]
 #: The position of the mask among the arguments of a call.
 _MASK = 3
 
@@ -41,11 +47,14 @@ def spell_out_masks(gm: GraphModule, options: Options) -> None:
         return
     is_interpreted = options.target is not None and options.target.kind == "tt"
     found = [node for node in gm.graph.nodes if packet_of(node) is torch.ops.cuesta.attention]
-    calls = [node for node in found if _is_ours(node, is_interpreted)]
-    for call in calls:
-        call.update_arg(_MASK, _condition(call.args[_MASK]))
-    if calls:
-        spell_out(gm, dict.fromkeys(calls, _forward), decompositions_of(options))
+    spellings: dict[Node, Callable[..., Any]] = {}
+    for call in [node for node in found if _is_ours(node, is_interpreted)]:
+        shows, added = _parts(call.args[_MASK])
+        keys = call.args[1].meta["val"].size(2)
+        spellings[call] = functools.partial(_forward, hides=added is None or may_hide(added, keys))
+        call.update_arg(_MASK, (shows, added))
+    if spellings:
+        spell_out(gm, spellings, decompositions_of(options))
 
 
 def _is_ours(call: Node, is_interpreted: bool) -> bool:
@@ -61,26 +70,41 @@ def _is_ours(call: Node, is_interpreted: bool) -> bool:
     return fits and q.dtype in _TYPES and q.size(3) in _HEADS and v.size(3) in _HEADS
 
 
-def _condition(mask: Any) -> Any:
-    """The condition that a mask was made of, as 0 where it holds and -inf elsewhere; the mask itself if it was not."""
-    if packet_of(mask) is not aten.where or [filling_of(x) for x in mask.args[1:]] != [0, -math.inf]:
-        return mask
-    condition = mask.args[0]
-    return condition if condition.meta["val"].shape == mask.meta["val"].shape else mask
+def _parts(mask: Any) -> tuple[Node | None, Node | None]:
+    """Where a mask shows keys, if that is known, and what it adds to the scores. Only one of the two if it adds 0 where
+    it shows a key, and hides it by -inf elsewhere."""
+    if mask.meta["val"].dtype == torch.bool:
+        return mask, None
+    condition = condition_of(mask)
+    plain = packet_of(mask) is aten.where and [filling_of(x) for x in mask.args[1:]] == [0, -math.inf]
+    is_whole = condition is not None and condition.meta["val"].shape == mask.meta["val"].shape
+    return condition, None if plain and is_whole else mask
 
 
-def _seen(q: Tensor, k: Tensor, mask: Tensor, scale: float) -> Tensor:
+def _seen(q: Tensor, k: Tensor, mask: Mask, scale: float, hides: bool) -> Tensor:
     """The scores [B, H, L, S], -inf where the mask hides them."""
-    for dim, stride in enumerate(mask.stride()):
-        if stride == 0:  # of an expanded dim the same is read again and again
-            mask = mask.narrow(dim, 0, 1)
+    shows, added = mask
     scores = product(q, k.transpose(-2, -1)) * scale
-    is_added = mask.dtype != torch.bool
-    shows = mask > torch.finfo(mask.dtype).min / 2 if is_added else mask
-    scores = scores + mask.to(scores.dtype) if is_added else torch.where(mask, scores, -math.inf)
+    if added is not None:
+        added = _unexpanded(added)
+        scores = scores + added.to(scores.dtype)
+        shows = added > torch.finfo(added.dtype).min / 2 if shows is None else shows
+    elif shows is not None:
+        scores = torch.where(_unexpanded(shows), scores, -math.inf)
+    if not hides or shows is None:
+        return scores
+    shows = _unexpanded(shows)
     between = _between_first_and_last(shows.expand(*shows.shape[:-1], k.size(2)), q.size(1))
     found: Tensor = torch.ops.cuesta.implied_where(between, scores, -math.inf)
     return found
+
+
+def _unexpanded(mask: Tensor) -> Tensor:
+    """A mask without the copies of its expanded dims, which would be read again and again."""
+    for dim, stride in enumerate(mask.stride()):
+        if stride == 0:
+            mask = mask.narrow(dim, 0, 1)
+    return mask
 
 
 def _between_first_and_last(shows: Tensor, heads: int) -> Tensor:
@@ -97,6 +121,8 @@ def _between_first_and_last(shows: Tensor, heads: int) -> Tensor:
     return (places >= first) & (places <= last)
 
 
-def _forward(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, _causal: bool, scale: float, _route: str) -> tuple[Tensor]:
-    """The output alone."""
-    return (aten._safe_softmax(_seen(q, k, mask, scale), -1).to(q.dtype) @ v,)
+def _forward(
+    q: Tensor, k: Tensor, v: Tensor, mask: Mask, _causal: bool, scale: float, _route: str, *, hides: bool
+) -> tuple[Tensor]:
+    """The output alone. `hides`: whether the mask may hide keys."""
+    return (aten._safe_softmax(_seen(q, k, mask, scale, hides), -1).to(q.dtype) @ v,)

@@ -6,7 +6,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import Graph, GraphModule, Node
 
-from cuesta.frontend.fx_passes.constant_scalars import hold_scalars
+from cuesta.frontend.fx_passes.constants.constant_scalars import hold_scalars
 
 aten = torch.ops.aten
 

@@ -78,6 +78,55 @@ def test_attention_under_a_mask_is_one_kernel(name: str) -> None:
     assert len(attention) == 1 and {"ge", "le"} <= {*attention[0]["ops"]} and len(graph.kernels) <= 3
 
 
+def attention_under(mask: Callable[..., Tensor], *given: Tensor) -> list[str]:
+    """The ops of attention's kernel under a mask that is computed of `given`, where the results are right."""
+    q, k, v = factors()
+    torch._dynamo.reset()
+    call = torch.compile(
+        lambda *given: F.scaled_dot_product_attention(q, k, v, attn_mask=mask(*given)),
+        backend="cuesta",
+        options={"target": "tt", "cache": False},
+    )
+    with torch.no_grad():
+        torch.testing.assert_close(call(*given).double(), reference(q, k, v, mask(*given)), rtol=2e-2, atol=2e-2)
+    (graph,) = cuesta.report().graphs
+    (attention,) = [kernel for kernel in graph.kernels if "attention" in kernel["ops"]]
+    ops: list[str] = [op for kernel in graph.kernels for op in kernel["ops"]]
+    return ["bounded"] * ("implied_where" in attention["ops"]) + ["read"] * ("gt" in ops)
+
+
+TABLE = torch.randn(32, HEADS, dtype=torch.bfloat16)
+DISTANCES = torch.randint(0, 32, (QUERIES, KEYS))
+
+
+def learned(table: Tensor, distances: Tensor) -> Tensor:
+    return table[distances.view(-1)].view(QUERIES, KEYS, HEADS).permute(2, 0, 1)[None]
+
+
+def test_a_table_of_learned_numbers_hides_nothing() -> None:
+    assert attention_under(learned, TABLE, DISTANCES) == []
+
+
+def test_a_mask_that_turns_out_to_hide_nothing() -> None:
+    def mask(table: Tensor, distances: Tensor) -> Tensor:
+        shown = (torch.arange(QUERIES)[:, None] + 0 >= 0).expand(BATCH, 1, QUERIES, KEYS)
+        return torch.where(shown, learned(table, distances), torch.finfo(torch.bfloat16).min)
+
+    assert attention_under(mask, TABLE, DISTANCES) == []
+
+
+def test_what_a_choice_hides_is_read_off_its_condition() -> None:
+    def mask(table: Tensor, distances: Tensor, lengths: Tensor) -> Tensor:
+        shown = (torch.arange(KEYS) < lengths[:, None])[:, None, None, :]
+        return torch.where(shown, learned(table, distances), torch.finfo(torch.bfloat16).min)
+
+    assert attention_under(mask, TABLE, DISTANCES, torch.tensor([70, KEYS])) == ["bounded"]
+
+
+def test_an_argument_may_hide_keys() -> None:
+    assert attention_under(lambda mask: mask * 1.0, MASKS["-inf"]()) == ["bounded", "read"]
+
+
 def test_keys_behind_the_last_that_is_shown_are_not_read() -> None:
     """A weight of 0 times nan would be nan."""
     q, k, v = factors()

@@ -68,6 +68,8 @@ class Node(Item):
     tile: str | None = None
     #: What the product's left factor is where its kernel computes it (dialects/product.py).
     factor: str | None = None
+    #: Whether the node is elementwise, and computes such a factor from another product.
+    makes_factor: bool = False
     #: For a sum over windows of the one tensor that it gathers: the dims that these move along.
     windows: tuple[WindowedDim, ...] = ()
     #: For a scatter: the tensor that it writes to.
@@ -184,7 +186,25 @@ def collect(block: ir.Block, atomics: bool = False, written: Collection[Value] =
         for result in op.results:
             owner[result] = item.index
         items.append(item)
+    _mark_makers([item for item in items if isinstance(item, Node)])
     return items
+
+
+def _mark_makers(nodes: Sequence[Node]) -> None:
+    writer = {result: node for node in nodes for result in node.results}
+
+    def is_made_of_product(value: Value) -> bool:
+        node = writer.get(value)
+        if node is None or node.product is not None:
+            return node is not None
+        if all(node.parallel) and not node.makes_factor:
+            made = [is_made_of_product(read.value) for read in node.reads]  # all, as each marks what it finds
+            node.makes_factor = any(made)
+        return node.makes_factor
+
+    for node in nodes:
+        if node.factor is not None:
+            is_made_of_product(node.reads[0].value)
 
 
 def _item(index: int, op: ir.Operation, atomics: bool) -> Item:

@@ -51,6 +51,8 @@ def product_refusal(
     chiefs, makers = _parted(products)
     if (refused := _refused_products(space, chiefs, makers, internal)) is not None:
         return refused
+    if _keeps_from_factor(nodes, internal):
+        return "every program of another matrix product would write the op's result"
     multiplied = {result for product in products for result in product.results}
     for node in nodes:
         if node.product is not None:
@@ -65,6 +67,13 @@ def product_refusal(
         if refused is not None:
             return refused
     return None
+
+
+def _keeps_from_factor(nodes: Sequence[Node], internal: Collection[int]) -> bool:
+    """Whether the nodes make another product's left factor, but that product, which is to join them, is not here yet,
+    and other kernels read what one of them adds to the factor: the programs of the product would each write it."""
+    makes = any(node.makes_factor for node in nodes) and not any(node.factor for node in nodes)
+    return makes and any(node.index not in internal for node in nodes if node.product is None and not node.makes_factor)
 
 
 def _parted(products: Sequence[Node]) -> tuple[list[Node], list[Node]]:
@@ -132,7 +141,7 @@ def _refused_factor(space: Space, node: Node, product: Node, internal: Collectio
         return "the op's loops are not those of one factor of the inner product"
     if m in own and _is_repeated(space, node, product):
         return "every product of the batch would recompute its operand"
-    if n in own and _is_dear(node, own, product, {n: (1, m)}, space):
+    if n in own and _is_dear(node, own, product, {n: 1}, space):
         return "every block of rows would recompute the inner product's right factor"
     return None
 
@@ -153,7 +162,7 @@ def _refused_beside(space: Space, node: Node, product: Node, internal: Collectio
         return "every tile of the matrix product would recompute its operand"
     if product.factor is None and {m, k} <= own and _is_repeated(space, node, product):
         return "every product of the batch would recompute its operand"
-    if k in own and _is_dear(node, own, product, {m: (0, n), n: (1, m)}, space):
+    if k in own and _is_dear(node, own, product, {m: 0, n: 1}, space):
         return "every block of the matrix product would recompute its operand"
     return None
 
@@ -173,16 +182,17 @@ def _is_repeated(space: Space, node: Node, product: Node) -> bool:
     return bool(batch - _roots(space, node)) and (len(node.reads) > 1 or bool(node.gathers))
 
 
-def _is_dear(node: Node, own: set[Loop], product: Node, sides: dict[Loop, tuple[int, Loop]], space: Space) -> bool:
-    """Whether recomputing an operand for each block across it takes longer than writing and reading it once."""
+def _is_dear(node: Node, own: set[Loop], product: Node, sides: dict[Loop, int], space: Space) -> bool:
+    """Whether recomputing an operand for each block across it takes longer than writing and reading it once. `sides`
+    are the loops of the factors that the node may make → the factor's number."""
     assert product.tile is not None
-    tile = Tile.parse(product.tile)
+    tile, (_, n, k) = Tile.parse(product.tile), _roles(space, product)
     sizes = dict(zip(space.classes[product.index], product.hints, strict=True))
     read = sum(r.bytes for r in product.reads)
-    for side, (position, across) in sides.items():
-        if side not in own:
-            continue
-        repeats = math.ceil(sizes[across] / (tile.n if position == 0 else tile.m))
-        if repeats > _REPEATS and repeats * node.elements > _SHARE * read:
-            return True
-    return False
+    # The rows may be several dims, such as the pixels of images.
+    rows = math.prod(size for loop, size in sizes.items() if loop not in own and loop != k)
+    blocks = (math.ceil(sizes[n] / tile.n), math.ceil(rows / tile.m))
+    return any(
+        side in own and blocks[position] > _REPEATS and blocks[position] * node.elements > _SHARE * read
+        for side, position in sides.items()
+    )

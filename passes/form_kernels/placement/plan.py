@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Container, Mapping, Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from cuesta._mlir import ir
 from cuesta.dialects import aten
@@ -29,7 +29,7 @@ from cuesta.passes.form_kernels.placement.scatters import place_scatter_updates
 from cuesta.sizes import Number
 
 Value: TypeAlias = ir.Value
-#: The views for which `_prefer_whole` computes the operand's layout from the view's.
+#: The views for which `_computed` finds the operand's layout from the view's.
 _PLACED_BY_VIEWS = names_of(Permute, Reshape, Slice)
 
 
@@ -123,6 +123,8 @@ def plan(
                 _prefer(where, value, row_major(shape_of(value)))
         elif isinstance(item, Node) and multiplies_pixels(item.op):
             _prefer_rows(where, item, grouping, returned)
+        elif isinstance(item, Node) and item.factor is not None:
+            _prefer_order_of_factor(where, grouping.group[item.index])
         elif is_attention(item.op) and KernelAttention.masked.of(item.op):
             # The kernel reads a mask, or a bias, along the keys: that dim shall be contiguous.
             mask = item.op.operands[len(item.op.operands) - 1]
@@ -159,6 +161,17 @@ def _prefer_rows(where: Assignment, product: Node, grouping: Grouping, returned:
             own = [ranks.get(group.space.find((node.index, loop))) for loop in loops]
             if None not in own and result not in where.preferred and result in outputs_of(group, grouping, {*returned}):
                 where.preferred[result] = sorted(range(len(own)), key=lambda d: own[d] or 0)
+
+
+def _prefer_order_of_factor(where: Assignment, group: Group) -> None:
+    """Makes other kernels write what the computed factor of a product reads in the order of the factor's dims: blocks
+    of it are loaded, such as those of a bias for each head, query and key, from rows of keys."""
+    for node in group.nodes:
+        for read in node.reads if node.product is None else ():
+            walked = sorted(range(len(read.dims)), key=lambda d: read.dims[d])
+            found = _computed(read.value, dense_strides(shape_of(read.value), walked))
+            if found is not None and not found.is_part:
+                _prefer_layout(where, found)
 
 
 def _align_rows(where: Assignment, items: Sequence[Item], grouping: Grouping, returned: Sequence[Value]) -> None:
@@ -200,6 +213,27 @@ def _prefer_whole(where: Assignment, value: Value, strides: Sequence[Number]) ->
     """Makes the generic that computes a whole write it such that a part of it has these strides, where the part is all
     of the whole but along one dim: queries, keys and values that one product gives. They then lie one behind the
     other, and each is read where it lies. Unless the generic writes in another order for somebody else."""
+    found = _computed(value, strides)
+    if found is not None and found.is_part:
+        _prefer_layout(where, found)
+
+
+def _prefer_layout(where: Assignment, found: _Computed) -> None:
+    if found.value not in where.preferred:
+        where.preferred[found.value] = memory_order(found.layout.sizes, found.layout.strides)
+
+
+class _Computed(NamedTuple):
+    """What a generic computes, of which a value is a view, and the layout with which the view has certain strides."""
+
+    value: Value
+    layout: Layout
+    is_part: bool
+
+
+def _computed(value: Value, strides: Sequence[Number]) -> _Computed | None:
+    """The result of a generic that `value`, with these strides, is a view of. A slice takes all of it but along one
+    dim. None if no generic computes it, or no layout of the result gives the view such strides."""
     layout = Layout(0, 0, tuple(shape_of(value)), tuple(strides))
     is_part = False
     while not isinstance(value.owner, ir.Block) and value.owner.name in _PLACED_BY_VIEWS:
@@ -212,11 +246,10 @@ def _prefer_whole(where: Assignment, value: Value, strides: Sequence[Number]) ->
         elif Slice.matches(owner) and (whole := _around(layout, sizes)) is not None:
             layout, is_part = whole, True
         else:
-            return
+            return None
         value = owner.operands[0]
     is_computed = not isinstance(value.owner, ir.Block) and is_generic(value.owner)
-    if is_part and is_computed and value not in where.preferred:
-        where.preferred[value] = memory_order(layout.sizes, layout.strides)
+    return _Computed(value, layout, is_part) if is_computed else None
 
 
 def _around(part: Layout, sizes: tuple[Number, ...]) -> Layout | None:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
 
-from cuesta.frontend.fx_passes.constant_positions import constants_of
+from cuesta.frontend.fx_passes.constants.constant_positions import constants_of
 from cuesta.frontend.fx_passes.node_writer import NodeWriter
 
 

@@ -1,0 +1,73 @@
+"""Choices whose conditions are the same everywhere, whatever the inputs are, become one of their branches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+from torch.fx import GraphModule
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from cuesta.frontend.fx_passes.constants.decided_conditions import decide_conditions
+
+ROWS = torch.arange(8)
+LOW = torch.finfo(torch.float32).min
+
+
+def decided(function: Callable[..., object], *given: Tensor) -> tuple[GraphModule, list[str]]:
+    """The graph of a function after the pass, which computes what it did before; and its ops."""
+    gm = make_fx(function, tracing_mode="fake")(*given)
+    before = gm(*given)
+    decide_conditions(gm)
+    torch.testing.assert_close(gm(*given), before)
+    return gm, [node.target.__name__ for node in gm.graph.nodes if node.op == "call_function"]
+
+
+def rows() -> Tensor:
+    return torch.arange(8)[:, None]
+
+
+CHOICES: dict[str, tuple[Callable[[Tensor], Tensor], bool]] = {
+    "true": (lambda x: torch.where(rows() + 0 >= 0, x, LOW) * 2, True),
+    "false": (lambda x: torch.where(rows() > 7, LOW, x) * 2, True),
+    "expanded": (lambda x: torch.where((rows() >= 0).expand(4, 8, 8), x, LOW) * 2, True),
+    "of another type": (lambda x: torch.where(rows() >= 0, x.half(), x) * 2, True),
+    "returned": (lambda x: torch.where(rows() >= 0, x, LOW), True),
+    "both": (lambda x: torch.where(rows() >= torch.arange(8), x, LOW) * 2, False),
+    "of an input": (lambda x: torch.where(x > 0, x, LOW) * 2, False),
+    "of random numbers": (lambda x: torch.where(torch.rand(8, 8) >= 0, x, LOW) * 2, False),
+}
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_a_choice_that_constants_decide(name: str) -> None:
+    function, is_decided = CHOICES[name]
+    if name == "of random numbers":
+        gm = make_fx(function, tracing_mode="fake")(torch.randn(8, 8))
+        decide_conditions(gm)
+        ops = [node.target.__name__ for node in gm.graph.nodes if node.op == "call_function"]
+    else:
+        _, ops = decided(function, torch.randn(8, 8))
+    assert ("where.self" in ops) is not is_decided
+
+
+def test_conditions_that_are_joined_to_a_decided_one() -> None:
+    def function(x: Tensor) -> Tensor:
+        return torch.where(((rows() >= 0) & (x > 0)) | (rows() < 0), x, 0.0)
+
+    _, ops = decided(function, torch.randn(8, 8))
+    assert ops.count("gt.Scalar") == 1 and not {"bitwise_and.Tensor", "bitwise_or.Tensor", "ge.Scalar"} & {*ops}
+
+
+def test_a_result_is_no_argument() -> None:
+    x = torch.randn(8, 8)
+    gm, _ = decided(lambda x: torch.where(rows() >= 0, x, LOW), x)
+    assert gm(x).data_ptr() != x.data_ptr()
+
+
+def test_results_keep_their_strides() -> None:
+    x = torch.randn(8)
+    gm, ops = decided(lambda x: torch.where((rows() >= 0).expand(8, 8), x, LOW), x)
+    assert gm(x).stride() == (8, 1) and "where.self" not in ops
