@@ -26,6 +26,7 @@ from cuesta.passes.form_kernels.placement.assignment import Assignment
 from cuesta.passes.form_kernels.placement.concatenation import Concatenations
 from cuesta.passes.form_kernels.placement.mutations import place_updates
 from cuesta.passes.form_kernels.placement.scatters import place_scatter_updates
+from cuesta.passes.form_kernels.placement.tables import turned_tables
 from cuesta.sizes import Number
 
 Value: TypeAlias = ir.Value
@@ -135,6 +136,8 @@ def plan(
         if Reshape.matches(item.op):
             _spare_copy(where, item.op, blocks, kernels, grouping.memory)
 
+    for value, strides in turned_tables(items, grouping, {*map(alias_root, returned)}):
+        _prefer(where, value, strides)
     _align_rows(where, items, grouping, returned)
 
     def free_root(value: Value) -> tuple[Value, list[int]] | None:

@@ -57,6 +57,39 @@ func.func @past_the_end(%x: tensor<4x2047xf32>) -> tensor<4x255x16xf32> {
   return %4 : tensor<4x255x16xf32>
 }
 
+// The second half of a row, then the first: both are within the row, so these positions are taken as they are.
+// CHECK-LABEL: func.func @halves
+// CHECK: arith.select
+// CHECK-NOT: arith.select
+// CHECK-NOT: arith.minsi
+// CHECK: tensor.extract
+func.func @halves(%x: tensor<4x64xf32>) -> tensor<4x64xf32> {
+  %0 = "cuesta.iota"() {start = 0 : i64, step = 1 : i64} : () -> tensor<64xi64>
+  %1 = "cuesta.constant"() {value = 32 : i64} : () -> tensor<i64>
+  %2 = "cuesta.constant"() {value = -32 : i64} : () -> tensor<i64>
+  %3 = "cuesta.add"(%0, %1) : (tensor<64xi64>, tensor<i64>) -> tensor<64xi64>
+  %4 = "cuesta.add"(%0, %2) : (tensor<64xi64>, tensor<i64>) -> tensor<64xi64>
+  %5 = "cuesta.lt"(%0, %1) : (tensor<64xi64>, tensor<i64>) -> tensor<64xi1>
+  %6 = "cuesta.where"(%5, %3, %4) : (tensor<64xi1>, tensor<64xi64>, tensor<64xi64>) -> tensor<64xi64>
+  %7 = "cuesta.index"(%x, %6) {dims = [1], in_range} : (tensor<4x64xf32>, tensor<64xi64>) -> tensor<4x64xf32>
+  return %7 : tensor<4x64xf32>
+}
+
+// Of rows of 63 the last of these positions is outside.
+// CHECK-LABEL: func.func @halves_past_the_end
+// CHECK: arith.minsi
+func.func @halves_past_the_end(%x: tensor<4x63xf32>) -> tensor<4x64xf32> {
+  %0 = "cuesta.iota"() {start = 0 : i64, step = 1 : i64} : () -> tensor<64xi64>
+  %1 = "cuesta.constant"() {value = 32 : i64} : () -> tensor<i64>
+  %2 = "cuesta.constant"() {value = -32 : i64} : () -> tensor<i64>
+  %3 = "cuesta.add"(%0, %1) : (tensor<64xi64>, tensor<i64>) -> tensor<64xi64>
+  %4 = "cuesta.add"(%0, %2) : (tensor<64xi64>, tensor<i64>) -> tensor<64xi64>
+  %5 = "cuesta.lt"(%0, %1) : (tensor<64xi64>, tensor<i64>) -> tensor<64xi1>
+  %6 = "cuesta.where"(%5, %3, %4) : (tensor<64xi1>, tensor<64xi64>, tensor<64xi64>) -> tensor<64xi64>
+  %7 = "cuesta.index"(%x, %6) {dims = [1], in_range} : (tensor<4x63xf32>, tensor<64xi64>) -> tensor<4x64xf32>
+  return %7 : tensor<4x64xf32>
+}
+
 // The indexed dims are not adjacent: the indices' dim stands first, the dim between them after it.
 // CHECK-LABEL: func.func @apart
 // CHECK-SAME: (%[[X:.*]]: tensor<5x6x7xf32>,
