@@ -59,6 +59,11 @@ WARPS, STAGES = Int("cuesta.warps"), Int("cuesta.stages")
 ALIGN = Ints("cuesta.align")
 #: For a GPU: for each parameter, what divides it in every launch.
 MULTIPLES = Ints("cuesta.multiples")
+#: For a GPU, of a kernel that reads at computed positions: the classes that these depend on, which fill a program's
+#: threads; each thread has two elements side by side, of as many rows along the other classes as the block has.
+LOOKED_UP = Ints("cuesta.looked_up")
+#: Of a read in a generic: neighbours along the last axis of a block are not known to be neighbours in memory.
+APART = Marker("cuesta.apart")
 #: For a GPU: positions need 64 bits.
 WIDE = Marker("cuesta.wide")
 

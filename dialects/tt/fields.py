@@ -37,6 +37,24 @@ class I32s(Field[list[int]]):
         return ir.DenseI32ArrayAttr.get(list(value))
 
 
+class I32Block(Field[list[int]]):
+    """Numbers as the elements of a tensor."""
+
+    kind = ir.DenseIntElementsAttr
+
+    def read(self, attribute: Any) -> list[int]:
+        return list(attribute)
+
+    def write(self, value: Sequence[int]) -> ir.Attribute:
+        kind = ir.RankedTensorType.get([len(value)], ir.IntegerType.get_signless(32))
+        return ir.DenseElementsAttr.get([_i32(n) for n in value], kind)
+
+
+#: Of an op that makes a block of pointers: along each dim, how many lie side by side, and what divides the first of
+#: these, in bytes. Triton lays threads along the dim of the longest runs.
+RUNS, RUNS_DIVIDE = I32Block("tt.contiguity"), I32Block("tt.divisibility")
+
+
 class Bool(Field[bool]):
     """`true` or `false`."""
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from cuesta._mlir import arith, ir, linalg, math, tensor
 from cuesta.dialects import tt
 from cuesta.dialects.clones import repeat_op
-from cuesta.dialects.kernel_fields import IMPLIED
+from cuesta.dialects.kernel_fields import APART, IMPLIED
 from cuesta.dialects.tt.types import element_of, shape_of
 from cuesta.lowering.linalg_to_tt import narrow_math
 from cuesta.lowering.linalg_to_tt.frame import Frame, Value, common_shape
@@ -61,8 +61,8 @@ class Elementwise:
 
     frame: Frame
     library: str
-    #: (the tensor that is read, positions) → its elements
-    gather: Callable[[Value, list[Value]], Value]
+    #: (the tensor that is read, positions, whether these are not known to follow one another) → its elements
+    gather: Callable[[Value, list[Value], bool], Value]
     #: Whether all floats that the kernel, or this body alone, reads and writes have 16 bits at most.
     narrow: bool = False
     #: Comparisons whose result is known → that result.
@@ -87,7 +87,7 @@ class Elementwise:
             case arith.ConstantOp.OPERATION_NAME:
                 return self._constant(op)
             case tensor.ExtractOp.OPERATION_NAME:
-                return self.gather(op.operands[0], [values[v] for v in list(op.operands)[1:]])
+                return self.gather(op.operands[0], [values[v] for v in list(op.operands)[1:]], APART.is_on(op))
             case arith.IndexCastOp.OPERATION_NAME:
                 return self._cast(values[op.operands[0]], op.results[0].type)
             case arith.FloorDivSIOp.OPERATION_NAME:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -33,6 +33,9 @@ class Frame:
     masks: dict[int, Value] = field(default_factory=dict)
     #: How many turns of a loop have their loads in flight at once.
     stages: int = 1
+    #: Where rows of the block share computed positions: class → its first row. A thread then has two elements side by
+    #: side of several rows, not as many as it could load at once; `lookups` says why.
+    rows: Mapping[int, Value] | None = None
 
     def __post_init__(self) -> None:
         self.axes = [c for c, b in enumerate(self.blocks) if b > 1]
@@ -66,6 +69,14 @@ class Frame:
         if c not in self.axes:
             self.positions[c] = tt.splat(start if start is not None else self.scalar(0), self.unit)
             return
+        block = self.positions[c] = self.counted(c, start)
+        self.masks.pop(c, None)
+        if not inside and not self.scalars.divides(math.lcm(self.blocks[c], covered), self.sizes[c]):
+            bound = self.scalars.block(self.sizes[c], list(shape_of(block)))
+            self.masks[c] = arith.cmpi(arith.CmpIPredicate.slt, block, bound)
+
+    def counted(self, c: int, start: Value | None = None) -> Value:
+        """start, start + 1, … along the axis of class c; from 0 without a start."""
         block = tt.make_range(0, self.blocks[c])
         if str(self.index_type) != "i32":
             block = arith.extsi(tt.block_type(shape_of(block), self.index_type), block)
@@ -75,11 +86,7 @@ class Frame:
         for axis in range(self.rank):
             if axis != at:
                 block = tt.expand_dims(block, axis)
-        self.positions[c] = block
-        self.masks.pop(c, None)
-        if not inside and not self.scalars.divides(math.lcm(self.blocks[c], covered), self.sizes[c]):
-            bound = self.scalars.block(self.sizes[c], list(shape_of(block)))
-            self.masks[c] = arith.cmpi(arith.CmpIPredicate.slt, block, bound)
+        return block
 
     def has(self, classes: Iterable[int]) -> bool:
         """Whether the block is placed along all of these classes."""

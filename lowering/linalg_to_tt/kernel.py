@@ -12,7 +12,7 @@ from cuesta.dialects import tt
 from cuesta.dialects.kernel_module import body_ops, destination_of
 from cuesta.dialects.tt.types import shape_of
 from cuesta.errors import Unsupported
-from cuesta.lowering.linalg_to_tt import reduction
+from cuesta.lowering.linalg_to_tt import lookups, reduction
 from cuesta.lowering.linalg_to_tt.elementwise import Elementwise
 from cuesta.lowering.linalg_to_tt.frame import Frame, Value, common_shape, stretched
 from cuesta.lowering.linalg_to_tt.last_block import Access, last_block
@@ -86,6 +86,8 @@ class KernelWriter:
 
     # -- memory -------------------------------------------------------------------------------
     def pointer(self, argument: Value, classes: Sequence[int]) -> Value:
+        if self.frame.rows is not None:
+            return lookups.pointer(self.frame, self.pointers[argument], classes, self.strides[argument])
         offset = self.frame.offset(classes, self.strides[argument])
         shape = self.frame.unit if offset is None else list(shape_of(offset))
         pointer = tt.splat(self.pointers[argument], shape)
@@ -108,19 +110,8 @@ class KernelWriter:
             mask = stretched(mask, shape)
         tt.store(stretched(pointer, shape), stretched(value, shape), mask)
 
-    def gather(self, argument: Value, positions: list[Value]) -> Value:
-        """Elements at computed positions. Lanes out of bounds may have any position, so the load is masked."""
-        total: Value | None = None
-        for position, stride in zip(positions, self.strides[argument], strict=True):
-            part = self.frame.scaled(position, stride)
-            total = part if total is None else arith.addi(*common_shape([total, part]))
-        shape = self.frame.unit if total is None else list(shape_of(total))
-        pointer = tt.splat(self.pointers[argument], shape)
-        if total is not None:
-            pointer = tt.addptr(pointer, total)
-        held = [c for c, size in zip(self.frame.axes, shape, strict=False) if size > 1]
-        mask = self.frame.mask(held)
-        return tt.load(pointer, None if mask is None else stretched(mask, shape))
+    def gather(self, argument: Value, positions: list[Value], apart: bool) -> Value:
+        return lookups.gather(self.frame, self.pointers[argument], self.strides[argument], positions, apart)
 
     # -- nodes --------------------------------------------------------------------------------
     def emit(self, node: Node) -> None:

@@ -13,6 +13,7 @@ from cuesta.dialects.kernel_fields import (
     CLASSES,
     COUNTS,
     FITS,
+    LOOKED_UP,
     LOOPS,
     MULTIPLES,
     PARALLEL,
@@ -35,6 +36,7 @@ from cuesta.lowering.linalg_to_tt.columns import load_columns
 from cuesta.lowering.linalg_to_tt.frame import Frame, Value, blocks_along
 from cuesta.lowering.linalg_to_tt.kernel import KernelWriter, Node
 from cuesta.lowering.linalg_to_tt.last_block import row_with_last_block
+from cuesta.lowering.linalg_to_tt.lookups import in_order
 from cuesta.lowering.linalg_to_tt.product import write_products
 from cuesta.lowering.linalg_to_tt.scalars import Scalars
 from cuesta.lowering.linalg_to_tt.scatter import write_scatter
@@ -119,7 +121,12 @@ def _write(writer: KernelWriter, function: func.FuncOp, programs: Sequence[Numbe
         if dims := windowed_dims(node.op):
             write_windows(writer, node, starts, blocks[dims[0].loop] if dims[0].loop >= 0 else 1)
             return
-    frame.axes = _in_order(writer, parallel)
+    looked_up = LOOKED_UP.find(function)
+    if looked_up is None:
+        frame.axes = _in_order(writer, parallel)
+    else:
+        frame.axes = in_order(frame.axes, looked_up)
+        frame.rows = {c: start for c, start in starts.items() if c not in looked_up and start is not None}
     for c, start in starts.items():
         frame.place(c, start)
     loops = LOOPS.find(function) or []
@@ -136,7 +143,8 @@ def _write(writer: KernelWriter, function: func.FuncOp, programs: Sequence[Numbe
     elif (row := row_with_last_block(frame, parallel, [*writer.accesses()], writer.strides)) is not None:
         _write_last_apart(writer, row, starts[row])
     else:
-        load_columns(writer, 32 * WARPS.of(function))
+        if frame.rows is None:
+            load_columns(writer, 32 * WARPS.of(function))
         writer.write()
 
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from cuesta._mlir import ir, tensor
 from cuesta.dialects.affine_maps import operand_dims
 from cuesta.dialects.kernel_module import body_ops
-from cuesta.dialects.named_linalg import is_index
+from cuesta.dialects.named_linalg import is_generic, is_index
 from cuesta.dialects.upstream_fields import INDEX_DIM
 
 
@@ -49,6 +49,8 @@ def _loops_behind(position: ir.Value, maps: Sequence[Sequence[int]]) -> list[int
             continue
         seen.add(value)
         if isinstance(value.owner, ir.Block):
+            if not is_generic(value.owner.owner):
+                continue  # a size, which the kernel is passed
             found.update(dict.fromkeys(maps[ir.BlockArgument(value).arg_number]))
         elif is_index(value.owner):
             found[INDEX_DIM.of(value.owner)] = None

@@ -12,6 +12,7 @@ from cuesta.dialects.kernel_fields import WindowedDim
 from cuesta.dialects.product import FACTOR, roles_of, tile_of
 from cuesta.passes.form_kernels.fusion.limits import PROGRAMS, SECTOR, STRIP
 from cuesta.passes.gpu.kernel_space import Space, Walk
+from cuesta.passes.gpu.looked_up import POSITIONS, row_blocks
 from cuesta.sizes.powers import power_at_least, power_at_most
 
 #: Elements of a block, eight for each of 128 threads, as far as parallel classes can fill it.
@@ -65,12 +66,16 @@ class Blocks:
     warps: int
     #: how many turns of a loop have their loads in flight at once
     stages: int = 1
+    #: whether rows of the block share computed positions
+    shares_positions: bool = False
 
 
 def choose(space: Space, walk: Walk, least: Mapping[int, int] = _NONE, beside: int = 0) -> Blocks:
     """The block of a kernel. `least` maps classes whose size differs from call to call to the least size that their
     blocks must cover. `beside` is the elements of what is launched together with it, whose programs keep the GPU busy
     too."""
+    if space.looked_up and not least and (blocks := _of_positions(space, space.total + beside)) is not None:
+        return blocks
     block = _Block.of(space, least)
     for c in space.whole:
         block.sizes[c] = block.covers[c]
@@ -150,6 +155,17 @@ def _work(block: _Block, walk: Walk, loops: Collection[int], shared: int, varies
     most, per_thread = (SIDE_BY_SIDE, PER_PARALLEL_THREAD) if is_large else (BLOCK, PER_THREAD)
     limit = min(most, _share(shared))
     return max(limit, FEW) if varies else limit, per_thread
+
+
+def _of_positions(space: Space, shared: int) -> Blocks | None:
+    """The block of a kernel whose rows share computed positions; None for others. `shared`: as for `_work`."""
+    is_large = shared >= SIDE_BY_SIDE * ENOUGH and space.lookups <= FEW_TENSORS
+    most = min(PER_PARALLEL_THREAD if is_large else PER_THREAD, max(_share(shared) // POSITIONS, 1) * 2)
+    sizes = row_blocks(space, most // 2)
+    if sizes is None:
+        return None
+    threads = math.prod(sizes[c] for c in space.looked_up) // 2
+    return Blocks(tuple(sizes), (), min(max(power_at_most(threads) // 32, 1), 4), shares_positions=True)
 
 
 def _share(shared: int) -> int:

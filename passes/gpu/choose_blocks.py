@@ -25,10 +25,12 @@ from cuesta._mlir import func, ir, tensor
 from cuesta.dialects import host
 from cuesta.dialects.kernel_fields import (
     ALIGN,
+    APART,
     BLOCKS,
     CLASSES,
     COUNTS,
     FITS,
+    LOOKED_UP,
     LOOPS,
     MULTIPLES,
     PARALLEL,
@@ -55,6 +57,7 @@ from cuesta.errors import Unsupported
 from cuesta.passes.analysis.launches import Launch, common_divisor, is_wide, largest, launches_of
 from cuesta.passes.gpu.block_sizes import SQUARE, Blocks, choose, product_blocks, window_blocks
 from cuesta.passes.gpu.kernel_space import Space, Walk
+from cuesta.passes.gpu.looked_up import looked_up_classes
 from cuesta.passes.gpu.walked_classes import can_loop, find_walk
 from cuesta.passes.infra.graph_rewrite import functions
 from cuesta.passes.infra.registry import Pass, register_pass
@@ -157,6 +160,8 @@ class _Kernel:
             [CLASSES.of(g) for g in generics] or [[]],
             _width(function, launches),
             gathers=any(op.name == tensor.ExtractOp.OPERATION_NAME for g in generics for op in body_ops(g)),
+            looked_up=looked_up_classes(generics),
+            lookups=sum(APART.is_on(op) for g in generics for op in body_ops(g)),
         )
         return _Kernel(function, launches, generics, sizes, space)
 
@@ -332,6 +337,8 @@ def _write(
         STAGES.put(function, chosen.stages)
     if loops:
         LOOPS.put(function, sorted(loops))
+    if chosen.shares_positions:
+        LOOKED_UP.put(function, list(kernel.space.looked_up))
     shapes = argument_shapes(function)
     known = [common_divisor((launch.offsets[i] for launch in launches), ALIGNED) for i in range(len(shapes))]
     ALIGN.put(function, [offsets.get(i, n) for i, n in enumerate(known)])

@@ -28,6 +28,10 @@ class Space:
     width: int = 4
     #: Whether the kernel reads at computed positions.
     gathers: bool = False
+    #: The classes that positions depend on which are not known to follow one another (`looked_up`).
+    looked_up: Sequence[int] = ()
+    #: How many such reads there are.
+    lookups: int = 0
 
     @functools.cached_property
     def whole(self) -> list[int]:

@@ -1,0 +1,69 @@
+// RUN: cuesta-opt --pass-pipeline='builtin.module(choose-blocks)' %s | filecheck %s
+// RUN: cuesta-opt --pass-pipeline='builtin.module(choose-blocks,linalg-to-tt)' %s | filecheck %s --check-prefix=TT
+
+#whole = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
+#shared = affine_map<(d0, d1, d2) -> (d1, d2)>
+
+module {
+  module @kernels {
+    // Eight samples share the positions of a program, two for each thread. An address is that in the first sample and a
+    // constant. Threads lie along the last dim, where nobody knows whether neighbours are neighbours in memory.
+    // CHECK-LABEL: func.func @gather
+    // CHECK-SAME: cuesta.blocks = [8, 1, 256]
+    // CHECK-SAME: cuesta.looked_up = [1, 2]
+    // CHECK-SAME: cuesta.warps = 4
+    // CHECK: tensor.extract {{.*}} {cuesta.apart}
+    // TT: "tt.load"({{.*}}) {{.*}}-> tensor<1x256xi64>
+    // TT: "tt.addptr"({{.*}} : (tensor<1x256x!tt.ptr<bf16>>, tensor<1x256xi32>)
+    // TT: "tt.addptr"({{.*}} {tt.contiguity = dense<[1, 2]> : tensor<2xi32>, tt.divisibility = dense<1> : tensor<2xi32>} : (tensor<8x256x!tt.ptr<bf16>>, tensor<8x256xi32>)
+    // TT: "tt.addptr"({{.*}} {tt.contiguity = dense<[1, 2]> : tensor<2xi32>} : (tensor<8x256x!tt.ptr<bf16>>, tensor<8x256xi32>)
+    // TT: "tt.store"
+    // TT: sym_name = "gather"
+    func.func @gather(%at: tensor<512x512xi64>, %x: tensor<96x512x512xbf16>, %out: tensor<96x512x512xbf16> {bufferization.writable = true}) -> tensor<96x512x512xbf16> attributes {cuesta.parallel = [0, 1, 2], cuesta.sizes = [96, 512, 512]} {
+      %0 = linalg.generic {indexing_maps = [#shared, #whole], iterator_types = ["parallel", "parallel", "parallel"]} ins(%at : tensor<512x512xi64>) outs(%out : tensor<96x512x512xbf16>) attrs = {cuesta.classes = [0, 1, 2]} {
+      ^bb0(%in: i64, %old: bf16):
+        %1 = linalg.index 0 : index
+        %2 = linalg.index 1 : index
+        %3 = arith.index_cast %in : i64 to index
+        %4 = tensor.extract %x[%1, %2, %3] : tensor<96x512x512xbf16>
+        linalg.yield %4 : bf16
+      } -> tensor<96x512x512xbf16>
+      return %0 : tensor<96x512x512xbf16>
+    }
+
+    // The second half of a row follows itself: Triton loads it as it loads rows.
+    // CHECK-LABEL: func.func @second_half
+    // CHECK-NOT: cuesta.looked_up
+    // CHECK-NOT: cuesta.apart
+    // CHECK: return
+    func.func @second_half(%x: tensor<96x512x512xbf16>, %out: tensor<96x512x256xbf16> {bufferization.writable = true}) -> tensor<96x512x256xbf16> attributes {cuesta.parallel = [0, 1, 2], cuesta.sizes = [96, 512, 256]} {
+      %0 = linalg.generic {indexing_maps = [#whole], iterator_types = ["parallel", "parallel", "parallel"]} outs(%out : tensor<96x512x256xbf16>) attrs = {cuesta.classes = [0, 1, 2]} {
+      ^bb0(%old: bf16):
+        %1 = linalg.index 0 : index
+        %2 = linalg.index 1 : index
+        %3 = linalg.index 2 : index
+        %c256 = arith.constant 256 : index
+        %4 = arith.addi %3, %c256 : index
+        %5 = tensor.extract %x[%1, %2, %4] : tensor<96x512x512xbf16>
+        linalg.yield %5 : bf16
+      } -> tensor<96x512x256xbf16>
+      return %0 : tensor<96x512x256xbf16>
+    }
+
+    // Of rows that are looked up, and read along, neighbours are neighbours.
+    // CHECK-LABEL: func.func @rows
+    // CHECK-NOT: cuesta.looked_up
+    // CHECK-NOT: cuesta.apart
+    // CHECK: return
+    func.func @rows(%at: tensor<96x512xi64>, %x: tensor<1000x256xbf16>, %out: tensor<96x512x256xbf16> {bufferization.writable = true}) -> tensor<96x512x256xbf16> attributes {cuesta.parallel = [0, 1, 2], cuesta.sizes = [96, 512, 256]} {
+      %0 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d1)>, #whole], iterator_types = ["parallel", "parallel", "parallel"]} ins(%at : tensor<96x512xi64>) outs(%out : tensor<96x512x256xbf16>) attrs = {cuesta.classes = [0, 1, 2]} {
+      ^bb0(%in: i64, %old: bf16):
+        %1 = arith.index_cast %in : i64 to index
+        %2 = linalg.index 2 : index
+        %3 = tensor.extract %x[%1, %2] : tensor<1000x256xbf16>
+        linalg.yield %3 : bf16
+      } -> tensor<96x512x256xbf16>
+      return %0 : tensor<96x512x256xbf16>
+    }
+  }
+}
