@@ -17,7 +17,7 @@ from cuesta.lowering.linalg_to_tt.elementwise import Elementwise
 from cuesta.lowering.linalg_to_tt.frame import Frame, Value, common_shape, stretched
 from cuesta.lowering.linalg_to_tt.last_block import Access, last_block
 from cuesta.lowering.linalg_to_tt.narrow_math import are_narrow
-from cuesta.lowering.linalg_to_tt.row_ends import load_mask
+from cuesta.lowering.linalg_to_tt.row_ends import load_mask, store_masks
 from cuesta.sizes import Number
 
 #: A node, one of its results, the argument that the result is written to, and the classes of the result's dims.
@@ -104,11 +104,10 @@ class KernelWriter:
         return self.loaded[key]
 
     def store(self, argument: Value, classes: Sequence[int], value: Value) -> None:
-        pointer, mask = self.pointer(argument, classes), self.frame.mask(classes)
         shape = self.frame.shape(classes)
-        if mask is not None:
-            mask = stretched(mask, shape)
-        tt.store(stretched(pointer, shape), stretched(value, shape), mask)
+        pointer, stored = stretched(self.pointer(argument, classes), shape), stretched(value, shape)
+        for mask in store_masks(self.frame, argument, self.pointers[argument], classes, self.strides[argument]):
+            tt.store(pointer, stored, None if mask is None else stretched(mask, shape))
 
     def gather(self, argument: Value, positions: list[Value], apart: bool) -> Value:
         return lookups.gather(self.frame, self.pointers[argument], self.strides[argument], positions, apart)

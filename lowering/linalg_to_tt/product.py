@@ -247,8 +247,8 @@ class Products:
 
     def _mask(self, own: KernelWriter, value: Value, classes: list[int]) -> Value | None:
         """The mask of an operand's load. Elements beyond M or N may be anything."""
-        fast = self._along(value, classes)
-        return rounded_mask(own.frame, value, classes, fast if fast in (self.m, self.n) else None)
+        fast, unit = self._along(value, classes), WIDE // byte_size(spelling_of(value))
+        return rounded_mask(own.frame, classes, fast if fast in (self.m, self.n) else None, unit)
 
     def _parts_loads(self) -> bool:
         """Whether a mask at the end of K would split the 16 bytes of a load."""

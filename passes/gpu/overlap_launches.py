@@ -120,10 +120,13 @@ def _runs_at_once(kernel: ir.Operation) -> bool:
 
 
 def _moved(kernel: ir.Operation) -> int:
-    """The bytes of all blocks that a program loads and stores, each once."""
-    return sum(
-        _bytes(op.operands[1] if tt.Store.matches(op) else op.result) for op in walk(kernel) if op.name in _MEMORY
-    )
+    """The bytes of all blocks that a program loads and stores, each once: some are stored in two parts."""
+    blocks = {
+        op.operands[0]: op.operands[1] if tt.Store.matches(op) else op.result
+        for op in walk(kernel)
+        if op.name in _MEMORY
+    }
+    return sum(map(_bytes, blocks.values()))
 
 
 def _early(ops: list[ir.Operation], constant: set[int], threads: int) -> set[ir.Operation]:

@@ -56,6 +56,15 @@ def test_padding_that_takes_the_one_element_away() -> None:
     check(lambda x: torch.cat([x[:0], x, x[:0]]).sin(), X)
 
 
+@pytest.mark.parametrize("columns", [3, 9, 27, 57, 145])
+def test_parts_of_rows_that_end_within_a_vector_leave_what_lies_beside_them(columns: int) -> None:
+    def parts(x: Tensor, y: Tensor) -> Tensor:
+        return torch.cat([x[:, :columns].sin() @ x[0, :columns].diag(), y.sin(), x[:, columns:]], 1)
+
+    check(parts, floats(70, 160).bfloat16(), floats(70, 160 - columns).bfloat16())
+    check(lambda x: torch.cat([x[:, :columns] * 2, x.exp(), x[:, columns:] + 1], 1), floats(70, 160).bfloat16())
+
+
 def test_variances_in_parts_and_loops_over_two_classes() -> None:
     check(lambda x: F.batch_norm(x, None, None, training=True), floats(8, 16, 28, 28))
     check(lambda x: torch.var_mean(x, (0, 2, 3)), floats(8, 16, 28, 28).to(memory_format=torch.channels_last))

@@ -177,6 +177,8 @@ func.func @graph(%x: tensor<4096xbf16> {cuesta.strides = [1]}) -> (tensor<4096xb
 // -----
 // Rows of an odd size into aligned rows: only the last block of a row has a mask, which would part the others' vectors.
 // CHECK-LABEL: "tt.func"
+// CHECK: sym_name = "kernel"
+// CHECK-LABEL: "tt.func"
 // CHECK: scf.if
 // CHECK: "tt.load"(%{{[0-9]+}}) {{.*}} -> tensor<{{.*}}xbf16>
 // CHECK: "tt.store"(%{{[0-9]+}}, %{{[0-9]+}}) {
@@ -186,4 +188,52 @@ func.func @graph(%x: tensor<4096xbf16> {cuesta.strides = [1]}) -> (tensor<4096xb
 func.func @graph(%x: tensor<8x50265xbf16> {cuesta.strides = [50265, 1]}) -> (tensor<8x50265xbf16> {cuesta.strides = [50304, 1]}) {
   %0 = "cuesta.exp"(%x) : (tensor<8x50265xbf16>) -> tensor<8x50265xbf16>
   return %0 : tensor<8x50265xbf16>
+}
+
+// -----
+// Fewer blocks: a row's whole vectors are stored at once, and what is left of it apart. Behind the rows lies something
+// else, which may be read but not written.
+// CHECK-LABEL: "tt.func"
+// CHECK: sym_name = "kernel"
+// CHECK-LABEL: "tt.func"
+// CHECK: %[[I:.*]] = "tt.expand_dims"(%{{.*}}) {axis = 0 : i32} : (tensor<32xi32>) -> tensor<1x32xi32>
+// CHECK: %[[SIZE:.*]] = arith.constant dense<27>
+// CHECK: %[[IN:.*]] = arith.cmpi slt, %[[I]], %[[SIZE]]
+// CHECK: %[[DOWN:.*]] = arith.constant dense<24>
+// CHECK: %[[BEFORE:.*]] = arith.cmpi slt, %[[I]], %[[DOWN]]
+// CHECK: %[[BEHIND:.*]] = arith.cmpi sge, %[[I]], %[[DOWN]]
+// CHECK: %[[LEFT:.*]] = arith.andi %[[BEHIND]], %[[IN]]
+// CHECK: %[[WHOLE:.*]] = "tt.broadcast"(%[[BEFORE]])
+// CHECK: "tt.store"(%[[AT:.*]], %[[VALUE:.*]], %[[WHOLE]])
+// CHECK: %[[REST:.*]] = "tt.broadcast"(%[[LEFT]])
+// CHECK: "tt.store"(%[[AT]], %[[VALUE]], %[[REST]])
+func.func @graph(%x: tensor<4096x27xbf16> {cuesta.strides = [40, 1]}) -> (tensor<4096x27xbf16> {cuesta.strides = [32, 1]}) {
+  %0 = "cuesta.exp"(%x) : (tensor<4096x27xbf16>) -> tensor<4096x27xbf16>
+  return %0 : tensor<4096x27xbf16>
+}
+
+// -----
+// Rows that begin at multiples of four bytes are read and written in pairs.
+// CHECK-LABEL: "tt.func"
+// CHECK: arith.constant dense<58>
+// CHECK: "tt.load"
+// CHECK-LABEL: "tt.func"
+// CHECK: arith.constant dense<56>
+// CHECK: "tt.store"
+// CHECK: "tt.store"
+func.func @graph(%x: tensor<4096x57xbf16> {cuesta.strides = [62, 1]}) -> (tensor<4096x57xbf16> {cuesta.strides = [62, 1]}) {
+  %0 = "cuesta.exp"(%x) : (tensor<4096x57xbf16>) -> tensor<4096x57xbf16>
+  return %0 : tensor<4096x57xbf16>
+}
+
+// -----
+// A mask that parts no vector stays.
+// CHECK-LABEL: "tt.func"
+// CHECK: sym_name = "kernel"
+// CHECK-LABEL: "tt.func"
+// CHECK: "tt.store"
+// CHECK-NOT: "tt.store"
+func.func @graph(%x: tensor<4096x24xbf16> {cuesta.strides = [40, 1]}) -> (tensor<4096x24xbf16> {cuesta.strides = [32, 1]}) {
+  %0 = "cuesta.exp"(%x) : (tensor<4096x24xbf16>) -> tensor<4096x24xbf16>
+  return %0 : tensor<4096x24xbf16>
 }
