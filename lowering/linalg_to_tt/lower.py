@@ -39,7 +39,7 @@ from cuesta.lowering.linalg_to_tt.last_block import row_with_last_block
 from cuesta.lowering.linalg_to_tt.lookups import in_order
 from cuesta.lowering.linalg_to_tt.product import write_products
 from cuesta.lowering.linalg_to_tt.scalars import Scalars
-from cuesta.lowering.linalg_to_tt.scatter import write_scatter
+from cuesta.lowering.linalg_to_tt.scatter import load_operands, write_scatter
 from cuesta.lowering.linalg_to_tt.windows import write_windows
 from cuesta.sizes import Number, Size
 
@@ -54,6 +54,7 @@ def lower_kernel(function: func.FuncOp, library: str) -> None:
     """Replaces a kernel by its tt.func. Raises Unsupported, with the location, for an op that has no form in Triton."""
     sizes, blocks, parallel = SIZES.of(function), BLOCKS.of(function), PARALLEL.of(function)
     entry = function.regions[0].blocks[0]
+    scatters = [view.operation for view in entry.operations if is_scatter(view.operation)]
     shapes = argument_shapes(function)
     names = parameters(function)
     multiples = MULTIPLES.of(function) if names else []
@@ -89,11 +90,10 @@ def lower_kernel(function: func.FuncOp, library: str) -> None:
                 library,
                 {value: given[name] for name, value in computed.items()},
             )
-            _write(writer, function, programs)
-            for view in entry.operations:
-                if is_scatter(view.operation):
-                    with view.location:
-                        write_scatter(writer, view.operation, shapes[view.operation.operands[-1]][0])
+            _write(writer, function, programs, scatters)
+            for op in scatters:
+                with op.location:
+                    write_scatter(writer, op, shapes[op.operands[-1]][0])
             tt.return_()
     function.operation.erase()
 
@@ -105,8 +105,10 @@ def _resident(entry: ir.Block, blocks: Number) -> Number:
     return blocks if programs is None or not isinstance(blocks, int) else min(programs, blocks)
 
 
-def _write(writer: KernelWriter, function: func.FuncOp, programs: Sequence[Number]) -> None:
-    """Writes what a kernel computes and stores, but for scatters, as the kind of the kernel wants it."""
+def _write(
+    writer: KernelWriter, function: func.FuncOp, programs: Sequence[Number], scatters: Sequence[ir.Operation]
+) -> None:
+    """Writes what a kernel computes and stores, but for `scatters`, as the kind of the kernel wants it."""
     frame, blocks, parallel = writer.frame, BLOCKS.of(function), PARALLEL.of(function)
     products = [node for node in writer.nodes if tile_of(node.op) is not None]
     if any(FACTOR.is_on(node.op) for node in products):
@@ -145,6 +147,8 @@ def _write(writer: KernelWriter, function: func.FuncOp, programs: Sequence[Numbe
     else:
         if frame.rows is None:
             load_columns(writer, 32 * WARPS.of(function))
+        for op in scatters:
+            load_operands(writer, op)
         writer.write()
 
 

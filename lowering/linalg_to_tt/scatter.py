@@ -22,6 +22,14 @@ from cuesta.lowering.linalg_to_tt.kernel import KernelWriter
 from cuesta.sizes import Number
 
 
+def load_operands(writer: KernelWriter, op: ir.Operation) -> None:
+    """Loads the positions of a scatter, and what it writes if nothing is computed of it, before the kernel's nodes are
+    written: a node that reads at computed positions waits twice for memory, and these loads then wait beside it."""
+    for value, classes in zip(list(op.operands)[:-1], operand_classes(op), strict=False):
+        if isinstance(value.owner, ir.Block):
+            writer.load(value, classes)
+
+
 def write_scatter(writer: KernelWriter, op: ir.Operation, sizes: Sequence[Number]) -> None:
     """Writes one scatter; `sizes` are those of the tensor that the scatter writes to. Raises Unsupported for a
     combination that has no atomic op."""

@@ -18,7 +18,8 @@ from cuesta.sizes.powers import power_at_least, power_at_most
 #: Elements of a block, eight for each of 128 threads, as far as parallel classes can fill it.
 BLOCK = 1024
 #: Elements of a block, and of a thread, where neighbouring threads read neighbouring elements: in kernels of one class
-#: and few tensors, and in those whose rows share numbers. Both need so many blocks (`ENOUGH`). On an H200, gelu of 39
+#: and few tensors, in those whose rows share numbers, and in those that write at computed positions, whose programs do
+#: little but wait. All need so many blocks (`ENOUGH`). On an H200, gelu of 39
 #: million numbers took 40 µs, with blocks of half the size 48, and of a quarter 94, as a GPU starts about one block in
 #: a nanosecond. A kernel that converts twelve weights took 239 µs with these blocks, and 48 with smaller ones.
 SIDE_BY_SIDE, PER_PARALLEL_THREAD, FEW_TENSORS, ENOUGH = 2048, 16, 4, 4 * PROGRAMS
@@ -150,7 +151,7 @@ def _work(block: _Block, walk: Walk, loops: Collection[int], shared: int, varies
     is_flat = (
         len(space.sizes) == 1 and len(space.tensors) <= FEW_TENSORS and not (varies or space.whole or space.gathers)
     )
-    side_by_side = is_flat or space.columns is not None
+    side_by_side = is_flat or space.columns is not None or space.scatters
     is_large = side_by_side and shared >= SIDE_BY_SIDE * ENOUGH
     most, per_thread = (SIDE_BY_SIDE, PER_PARALLEL_THREAD) if is_large else (BLOCK, PER_THREAD)
     limit = min(most, _share(shared))

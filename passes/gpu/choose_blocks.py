@@ -162,6 +162,7 @@ class _Kernel:
             gathers=any(op.name == tensor.ExtractOp.OPERATION_NAME for g in generics for op in body_ops(g)),
             looked_up=looked_up_classes(generics),
             lookups=sum(APART.is_on(op) for g in generics for op in body_ops(g)),
+            scatters=any(map(is_scatter, generics)),
         )
         return _Kernel(function, launches, generics, sizes, space)
 

@@ -32,6 +32,8 @@ class Space:
     looked_up: Sequence[int] = ()
     #: How many such reads there are.
     lookups: int = 0
+    #: Whether it writes at computed positions.
+    scatters: bool = False
 
     @functools.cached_property
     def whole(self) -> list[int]:

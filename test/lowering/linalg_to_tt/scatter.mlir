@@ -34,3 +34,24 @@ func.func @graph(%x: tensor<1000xf32> {cuesta.strides = [1]}, %i: tensor<333xi64
   %0 = "cuesta.scatter"(%x, %v, %i) {walks = [-1], combine = "set", wraps} : (tensor<1000xf32>, tensor<333xf32>, tensor<333xi64>) -> tensor<1000xf32>
   return %0 : tensor<1000xf32>
 }
+
+// -----
+// Many rows that are read and added at computed positions: blocks of 2048 elements, as a GPU starts about one block in a
+// nanosecond. Both positions are loaded before the rows, for which a program waits longest.
+// CHECK-LABEL: sym_name = "copy"
+// CHECK: ^bb0(%[[J:.*]]: !tt.ptr<i64>, %[[I:.*]]: !tt.ptr<i64>, %[[ROWS:.*]]: !tt.ptr<f32>, %[[X:.*]]: !tt.ptr<f32>):
+// CHECK: "tt.splat"(%[[I]])
+// CHECK: "tt.load"{{.*}} -> tensor<32x1xi64>
+// CHECK: "tt.splat"(%[[J]])
+// CHECK: "tt.load"{{.*}} -> tensor<32x1xi64>
+// CHECK: "tt.splat"(%[[ROWS]])
+// CHECK: "tt.load"{{.*}} -> tensor<32x64xf32>
+// CHECK-NOT: "tt.load"
+// CHECK: "tt.atomic_rmw"
+func.func @graph(%x: tensor<1000x64xf32> {cuesta.strides = [64, 1]}, %i: tensor<65536xi64> {cuesta.strides = [1]}, %j: tensor<65536xi64> {cuesta.strides = [1]}, %rows: tensor<1000x64xf32> {cuesta.strides = [64, 1]}) -> (tensor<1000x64xf32> {cuesta.strides = [64, 1]}) {
+  %0 = "cuesta.index"(%rows, %j) {dims = [0], from_zero} : (tensor<1000x64xf32>, tensor<65536xi64>) -> tensor<65536x64xf32>
+  %1 = "cuesta.reshape"(%i) : (tensor<65536xi64>) -> tensor<65536x1xi64>
+  %2 = "cuesta.expand"(%1) : (tensor<65536x1xi64>) -> tensor<65536x64xi64>
+  %3 = "cuesta.scatter"(%x, %0, %2) {walks = [-1, 1], combine = "add"} : (tensor<1000x64xf32>, tensor<65536x64xf32>, tensor<65536x64xi64>) -> tensor<1000x64xf32>
+  return %3 : tensor<1000x64xf32>
+}
