@@ -17,11 +17,11 @@ from cuesta.sizes.powers import power_at_least, power_at_most
 
 #: Elements of a block, eight for each of 128 threads, as far as parallel classes can fill it.
 BLOCK = 1024
-#: Elements of a block, and of a thread, where neighbouring threads read neighbouring elements: in kernels of one class
-#: and few tensors, in those whose rows share numbers, and in those that write at computed positions, whose programs do
-#: little but wait. All need so many blocks (`ENOUGH`). On an H200, gelu of 39
-#: million numbers took 40 µs, with blocks of half the size 48, and of a quarter 94, as a GPU starts about one block in
-#: a nanosecond. A kernel that converts twelve weights took 239 µs with these blocks, and 48 with smaller ones.
+#: Elements of a block, and of a thread, where neighbouring threads read neighbouring elements: in kernels of few
+#: tensors that reduce nothing, in those whose rows share numbers, and in those that write at computed positions, whose
+#: programs do little but wait. All need so many blocks (`ENOUGH`). On an H200, gelu of 39 million numbers took 40 µs,
+#: with blocks of half the size 48, and of a quarter 94, as a GPU starts about one block in a nanosecond. A kernel that
+#: converts twelve weights took 239 µs with these blocks, and 48 with smaller ones.
 SIDE_BY_SIDE, PER_PARALLEL_THREAD, FEW_TENSORS, ENOUGH = 2048, 16, 4, 4 * PROGRAMS
 #: The columns of such a block whose rows share numbers, one for each column. The fewer columns it has, the more rows
 #: share what a thread loads. A block has all columns up to `NARROW`, else the first of `WIDTHS` whose blocks cover at
@@ -33,8 +33,11 @@ NARROW, WIDTHS = 256, (128, 64)
 WHOLE = 16384
 #: Most elements that a loop takes at a time.
 AT_A_TIME = 4096
-#: Width, along each of two classes, of a block that is transposed.
+#: Width, along each of two classes, of a block that is transposed. Where the last dim of a tensor is shorter, as of an
+#: image that is made of others' pixels, so many neighbours are parts of several dims.
 SQUARE = 32
+#: The narrowest part of a row, where wider ones would exceed the row by more than `_SPARE`: 128 bytes of 16-bit floats.
+_NARROWEST = 64
 #: Least elements of a block if sizes differ from call to call.
 FEW = 256
 #: Most elements per thread; a program with more work gets more threads.
@@ -80,10 +83,12 @@ def choose(space: Space, walk: Walk, least: Mapping[int, int] = _NONE, beside: i
     block = _Block.of(space, least)
     for c in space.whole:
         block.sizes[c] = block.covers[c]
-    for c in sorted(space.fastest & space.parallel):
-        block.sizes[c] = min(_columns(space, space.total + beside), block.covers[c])
+    for c, columns in _columns(space, space.total + beside).items():
+        block.sizes[c] = min(columns, block.covers[c])
     loops = block.loop(walk)
     limit, per_thread = _work(block, walk, loops, space.total + beside, bool(least))
+    if not (space.whole or least or space.columns is not None):
+        block.fit(limit)
     # What is left of the block goes to the parallel classes, the fastest first, but columns that rows share last.
     is_apart = _are_apart(set(space.whole) - set(loops), space.generics)
     order = space.parallel & space.fastest if is_apart else space.parallel
@@ -117,6 +122,16 @@ class _Block:
         if room > 1:
             self.sizes[c] = min(self.sizes[c] * room, self.covers[c])
 
+    def fit(self, most: int) -> None:
+        """Chooses blocks along contiguous dims, of at most `most` elements, that cover few more than there are."""
+        for c in {*self.space.fastest, *(c for c, size in enumerate(self.sizes) if size > 1)}:
+            widest, count = min(self.covers[c], most), self.space.sizes[c]
+            narrowest = min(widest, self.sizes[c] if self.sizes[c] > 1 else _NARROWEST)
+            widths = [widest >> n for n in range(widest.bit_length()) if widest >> n >= narrowest]
+            covered = {n: -(-count // n) * n for n in widths}
+            fits = (n for n in widths if covered[n] <= _SPARE * count)
+            self.covers[c] = next(fits, min(widths, key=covered.__getitem__))
+
     def loop(self, walk: Walk) -> list[int]:
         """Leaves to loops the classes that are walked, and those that do not fit the registers; returns them."""
         for c in walk.turns:
@@ -148,10 +163,8 @@ def _work(block: _Block, walk: Walk, loops: Collection[int], shared: int, varies
         rows = math.prod(block.covers[c] for c in space.whole)
         return max(limit, LEAST_ROWS * rows if packed > 1 else 1), of_thread
     # A size that differs from call to call may be a multiple of the smaller block, and then needs no mask.
-    is_flat = (
-        len(space.sizes) == 1 and len(space.tensors) <= FEW_TENSORS and not (varies or space.whole or space.gathers)
-    )
-    side_by_side = is_flat or space.columns is not None or space.scatters
+    is_plain = len(space.tensors) <= FEW_TENSORS and not (varies or space.whole or space.gathers)
+    side_by_side = is_plain or space.columns is not None or space.scatters
     is_large = side_by_side and shared >= SIDE_BY_SIDE * ENOUGH
     most, per_thread = (SIDE_BY_SIDE, PER_PARALLEL_THREAD) if is_large else (BLOCK, PER_THREAD)
     limit = min(most, _share(shared))
@@ -174,14 +187,14 @@ def _share(shared: int) -> int:
     return max(power_at_most(shared // PROGRAMS), 64)
 
 
-def _columns(space: Space, shared: int) -> int:
-    """The columns of a block along the contiguous dim, where rows are taken side by side. `shared`: as for `_work`."""
+def _columns(space: Space, shared: int) -> dict[int, int]:
+    """Class → the columns of a block along it, where rows are taken side by side. `shared`: as for `_work`."""
     if space.whole:
-        return _strip(space.sizes, space.parallel)
+        return dict.fromkeys(space.fastest & space.parallel, _strip(space.sizes, space.parallel))
     if space.columns is not None:
         count = space.sizes[space.columns]
-        return min(NARROW if count <= NARROW else _width(count, WIDTHS), _share(shared))
-    return SQUARE if len(space.fastest & space.parallel) > 1 else 1
+        return {space.columns: min(NARROW if count <= NARROW else _width(count, WIDTHS), _share(shared))}
+    return space.runs(SQUARE)
 
 
 def _streamed(width: int, packed: int) -> tuple[int, int]:

@@ -7,8 +7,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from cuesta.sizes.powers import power_at_least
+
 #: The most large tensors of a kernel whose threads have 16 elements of each.
 MOST_LARGE = 8
+#: Bytes that memory moves at once.
+_SECTOR = 32
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,17 @@ class Space:
         most = max(self.elements_of(t) for t in self.tensors)
         return {t[-1] for t in self.tensors if t and 4 * self.elements_of(t) >= most}
 
+    def runs(self, least: int) -> dict[int, int]:
+        """Class → how many of its elements take part in `least` neighbours of some large tensor, or in more. Empty if
+        all have the same neighbours, or 32 bytes of them: then a block of these is read and written in order."""
+        most = max(self.elements_of(t) for t in self.tensors)
+        found = {_last(t, self.sizes, least) for t in self.tensors if t and 4 * self.elements_of(t) >= most}
+        is_in_order = len(self.fastest) == 1 and self.elements_of([*self.fastest]) * self.width >= _SECTOR
+        joined: dict[int, int] = {}
+        for c, n in (part for run in found for part in run) if len(found) > 1 and not is_in_order else ():
+            joined[c] = max(joined.get(c, 1), n)
+        return joined
+
     @functools.cached_property
     def total(self) -> int:
         """The most elements that a generic walks."""
@@ -70,6 +85,18 @@ class Space:
         largest = {*max(self.tensors, key=self.elements_of)}
         shared = any(c in t and set(t) < largest for t in self.tensors)
         return c if shared and sum(set(t) == largest for t in self.tensors) <= MOST_LARGE else None
+
+
+def _last(classes: Sequence[int], sizes: Sequence[int], least: int) -> tuple[tuple[int, int], ...]:
+    """The last of a tensor's classes, each with its part of `least` neighbours."""
+    run = []
+    for c in reversed(classes):
+        part = min(power_at_least(sizes[c]), least)
+        run.append((c, part))
+        least //= part
+        if least <= 1:
+            break
+    return tuple(run)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,8 @@
 #row = affine_map<(d0, d1) -> (d0)>
 #col = affine_map<(d0, d1) -> (d1)>
 #id3 = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
+#id6 = affine_map<(d0, d1, d2, d3, d4, d5) -> (d0, d1, d2, d3, d4, d5)>
+#channels = affine_map<(d0, d1, d2, d3, d4, d5) -> (d0, d2, d4, d1, d3, d5)>
 #of_row = affine_map<(d0, d1, d2) -> (d0, d1)>
 #of_column = affine_map<(d0, d1, d2) -> (d0, d2)>
 
@@ -22,6 +24,41 @@ module {
         linalg.yield %r : f32
       } -> tensor<1048576xf32>
       return %0 : tensor<1048576xf32>
+    }
+
+    // Many rows that are apart: 2048 elements to a program as well.
+    // CHECK-LABEL: func.func @many_rows
+    // CHECK-SAME: cuesta.blocks = [64, 32]
+    // CHECK-SAME: cuesta.warps = 4
+    func.func @many_rows(%x: tensor<200704x24xbf16>, %y: tensor<200704x24xbf16> {bufferization.buffer_layout = strided<[48, 1]>}) -> tensor<200704x24xbf16> attributes {cuesta.parallel = [0, 1], cuesta.sizes = [200704, 24]} {
+      %0 = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<200704x24xbf16>) outs(%y : tensor<200704x24xbf16>) attrs = {cuesta.classes = [0, 1]} {
+      ^bb0(%a: bf16, %o: bf16):
+        linalg.yield %a : bf16
+      } -> tensor<200704x24xbf16>
+      return %0 : tensor<200704x24xbf16>
+    }
+
+    // A block of a row's 257 elements would be half empty: five parts of 64 exceed the row by less.
+    // CHECK-LABEL: func.func @parts_of_rows
+    // CHECK-SAME: cuesta.blocks = [32, 64]
+    func.func @parts_of_rows(%x: tensor<49152x257xbf16>, %y: tensor<49152x257xbf16> {bufferization.buffer_layout = strided<[770, 1]>}) -> tensor<49152x257xbf16> attributes {cuesta.parallel = [0, 1], cuesta.sizes = [49152, 257]} {
+      %0 = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<49152x257xbf16>) outs(%y : tensor<49152x257xbf16>) attrs = {cuesta.classes = [0, 1]} {
+      ^bb0(%a: bf16, %o: bf16):
+        linalg.yield %a : bf16
+      } -> tensor<49152x257xbf16>
+      return %0 : tensor<49152x257xbf16>
+    }
+
+    // Pixels from channels: both tensors end in the same two columns, and neighbours go on in other dims. 32 of each are
+    // in a block: eight channels of 2x2 that are read, and 16 or more pixels of a row that are written.
+    // CHECK-LABEL: func.func @pixels
+    // CHECK-SAME: cuesta.blocks = [1, 8, 2, 2, 32, 2]
+    func.func @pixels(%x: tensor<16x96x96x64x2x2xbf16>, %y: tensor<16x64x96x2x96x2xbf16>) -> tensor<16x64x96x2x96x2xbf16> attributes {cuesta.parallel = [0, 1, 2, 3, 4, 5], cuesta.sizes = [16, 64, 96, 2, 96, 2]} {
+      %0 = linalg.generic {indexing_maps = [#channels, #id6], iterator_types = ["parallel", "parallel", "parallel", "parallel", "parallel", "parallel"]} ins(%x : tensor<16x96x96x64x2x2xbf16>) outs(%y : tensor<16x64x96x2x96x2xbf16>) attrs = {cuesta.classes = [0, 1, 2, 3, 4, 5]} {
+      ^bb0(%a: bf16, %o: bf16):
+        linalg.yield %a : bf16
+      } -> tensor<16x64x96x2x96x2xbf16>
+      return %0 : tensor<16x64x96x2x96x2xbf16>
     }
 
     // Rows that fit: whole, several to a program.
