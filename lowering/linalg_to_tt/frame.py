@@ -36,6 +36,8 @@ class Frame:
     #: Where rows of the block share computed positions: class → its first row. A thread then has two elements side by
     #: side of several rows, not as many as it could load at once; `lookups` says why.
     rows: Mapping[int, Value] | None = None
+    #: Where `place` has placed each class.
+    placed: dict[int, tuple[Value | None, int, bool]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         self.axes = [c for c, b in enumerate(self.blocks) if b > 1]
@@ -66,6 +68,7 @@ class Frame:
         """Places the block at `start` along class c (None: at 0). The blocks of all starts together cover a multiple of
         the block and of `covered` elements; a size that is such a multiple needs no mask, nor does a block that is
         known to be `inside` of bounds."""
+        self.placed[c] = (start, covered, inside)
         if c not in self.axes:
             self.positions[c] = tt.splat(start if start is not None else self.scalar(0), self.unit)
             return
@@ -87,6 +90,14 @@ class Frame:
             if axis != at:
                 block = tt.expand_dims(block, axis)
         return block
+
+    def along(self, axes: Sequence[int]) -> Frame:
+        """The same block with its axes in another order."""
+        other = Frame(self.sizes, self.blocks, self.scalars)
+        other.axes = [*axes]
+        for c, (start, covered, inside) in self.placed.items():
+            other.place(c, start, covered, inside=inside)
+        return other
 
     def has(self, classes: Iterable[int]) -> bool:
         """Whether the block is placed along all of these classes."""

@@ -12,12 +12,11 @@ from cuesta.dialects import tt
 from cuesta.dialects.kernel_module import body_ops, destination_of
 from cuesta.dialects.tt.types import shape_of
 from cuesta.errors import Unsupported
-from cuesta.lowering.linalg_to_tt import lookups, reduction
+from cuesta.lowering.linalg_to_tt import accesses, lookups, reduction
 from cuesta.lowering.linalg_to_tt.elementwise import Elementwise
 from cuesta.lowering.linalg_to_tt.frame import Frame, Value, common_shape, stretched
 from cuesta.lowering.linalg_to_tt.last_block import Access, last_block
 from cuesta.lowering.linalg_to_tt.narrow_math import are_narrow
-from cuesta.lowering.linalg_to_tt.row_ends import load_mask, store_masks
 from cuesta.sizes import Number
 
 #: A node, one of its results, the argument that the result is written to, and the classes of the result's dims.
@@ -82,32 +81,22 @@ class KernelWriter:
         """A copy whose state is independent of this writer's from here on."""
         frame = replace(self.frame, positions=dict(self.frame.positions), masks=dict(self.frame.masks))
         frame.axes = self.frame.axes  # a new frame has the order of the classes
+        frame.placed = dict(self.frame.placed)
         return replace(self, frame=frame, blocks=dict(self.blocks), loaded=dict(self.loaded))
 
     # -- memory -------------------------------------------------------------------------------
     def pointer(self, argument: Value, classes: Sequence[int]) -> Value:
-        if self.frame.rows is not None:
-            return lookups.pointer(self.frame, self.pointers[argument], classes, self.strides[argument])
-        offset = self.frame.offset(classes, self.strides[argument])
-        shape = self.frame.unit if offset is None else list(shape_of(offset))
-        pointer = tt.splat(self.pointers[argument], shape)
-        return pointer if offset is None else tt.addptr(pointer, offset)
+        return accesses.pointer_to(self.frame, self.pointers[argument], classes, self.strides[argument])
 
     def load(self, argument: Value, classes: Sequence[int]) -> Value:
         key = (argument, tuple(classes))
         if key not in self.loaded:
-            pointer = self.pointer(argument, classes)
-            mask = load_mask(self.frame, argument, self.pointers[argument], classes, self.strides[argument])
-            if mask is not None:
-                pointer, mask = common_shape([pointer, mask])
-            self.loaded[key] = tt.load(pointer, mask)
+            base, strides = self.pointers[argument], self.strides[argument]
+            self.loaded[key] = accesses.load(self.frame, argument, base, classes, strides)
         return self.loaded[key]
 
     def store(self, argument: Value, classes: Sequence[int], value: Value) -> None:
-        shape = self.frame.shape(classes)
-        pointer, stored = stretched(self.pointer(argument, classes), shape), stretched(value, shape)
-        for mask in store_masks(self.frame, argument, self.pointers[argument], classes, self.strides[argument]):
-            tt.store(pointer, stored, None if mask is None else stretched(mask, shape))
+        accesses.store(self.frame, argument, self.pointers[argument], classes, self.strides[argument], value)
 
     def gather(self, argument: Value, positions: list[Value], apart: bool) -> Value:
         return lookups.gather(self.frame, self.pointers[argument], self.strides[argument], positions, apart)

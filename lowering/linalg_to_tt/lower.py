@@ -30,6 +30,7 @@ from cuesta.dialects.product import FACTOR, tile_of
 from cuesta.dialects.types import spelling_of
 from cuesta.dialects.upstream_fields import ITERATOR_TYPES, REDUCTION
 from cuesta.errors import Unsupported
+from cuesta.lowering.linalg_to_tt.accesses import axes_to_store
 from cuesta.lowering.linalg_to_tt.attention import write_computed_factor
 from cuesta.lowering.linalg_to_tt.centred_sums import find_centred_sums, write_centred_sums
 from cuesta.lowering.linalg_to_tt.columns import load_columns
@@ -163,7 +164,16 @@ def _in_order(writer: KernelWriter, parallel: Sequence[int]) -> list[int]:
     pairs = [c for c in whole[-1:] if writer.frame.blocks[c] == 2 and {*axes} - {c} in walked]
     groups = whole[: -1 - len(pairs)]
     in_groups = bool(pairs) or {*axes} in walked
-    return [*groups, *rows, *whole[len(groups) :]] if in_groups and groups else axes
+    return [*groups, *rows, *whole[len(groups) :]] if in_groups and groups else _as_written(writer, axes)
+
+
+def _as_written(writer: KernelWriter, axes: list[int]) -> list[int]:
+    """The axes of the block of a kernel that reduces nothing: neighbouring threads write neighbouring elements."""
+    frame = writer.frame
+    if any(node.reduced for node in writer.nodes):
+        return axes
+    stored = (axes_to_store(frame, x, own, writer.strides[x]) for _, _, x, own in writer.outputs(writer.nodes))
+    return next((order for order in stored if order is not None), axes)
 
 
 def _write_either(writer: KernelWriter, loops: Sequence[int]) -> None:

@@ -55,12 +55,17 @@ def _merge(op: ir.Operation) -> None:
         shorter = [_shorter(x) for x in others]
         if len(along) != 2 or not _are_side_by_side(along, rows, pair) or any(x is None for x in shorter):
             return
-        merged = (*shape[2:], rows * pair)
+        merged, kind = (*shape[2:], rows * pair), tt.element_of(terms[0])
+        start = _start_of(min(along, key=lambda x: tt.shape_of(x)[-1]).owner.operands[0])
+        if start is not None and start.type != kind:
+            return
         own = tt.make_range(0, rows * pair)
+        own = own if tt.element_of(own) == kind else arith.extsi(tt.block_type(tt.shape_of(own), kind), own)
+        if start is not None:
+            own = arith.addi(tt.splat(arith.muli(start, tt.constant(pair, kind)), tt.shape_of(own)), own)
         for axis in range(len(merged) - 1):
             own = tt.expand_dims(own, axis)
-        kind = tt.element_of(terms[0])
-        parts = [own if tt.element_of(own) == kind else arith.extsi(tt.block_type(tt.shape_of(own), kind), own)]
+        parts = [own]
         parts += [x for x in shorter if x is not None]
         offset = functools.reduce(arith.addi, [tt.broadcast(x, merged) for x in parts])
         tt.store(tt.addptr(tt.splat(base.operands[0], merged), offset), tt.reshape(value, merged))
@@ -84,6 +89,7 @@ def _are_side_by_side(terms: list[ir.Value], rows: int, pair: int) -> bool:
     times = maker(starts, arith.MulIOp)
     return (
         times is not None
+        and _start_of(within) is None
         and number_of(times.operands[1]) == pair
         and _is_range(times.operands[0], rows, -2)
         and _is_range(within, pair, -1)
@@ -91,12 +97,29 @@ def _are_side_by_side(terms: list[ir.Value], rows: int, pair: int) -> bool:
 
 
 def _is_range(x: ir.Value, size: int, axis: int) -> bool:
-    """Whether a block holds the numbers from 0 to `size` along an axis of its own."""
+    """Whether a block holds `size` numbers, one after the other, along an axis of its own."""
     is_alone = tt.shape_of(x)[axis] == size == math.prod(tt.shape_of(x))
-    while (op := maker(x)) is not None and (ExpandDims.matches(op) or op.name == arith.ExtSIOp.OPERATION_NAME):
-        (x,) = op.operands
+    _, x = _start_and_range(x)
     made = maker(x, MakeRange)
     return is_alone and made is not None and (MakeRange.start.of(made), MakeRange.end.of(made)) == (0, size)
+
+
+def _start_of(x: ir.Value) -> ir.Value | None:
+    """The scalar at which the numbers of a block begin; None for 0."""
+    return _start_and_range(x)[0]
+
+
+def _start_and_range(x: ir.Value) -> tuple[ir.Value | None, ir.Value]:
+    """What is added to all numbers of a block, and the numbers without it."""
+    start: ir.Value | None = None
+    while (op := maker(x)) is not None:
+        if ExpandDims.matches(op) or op.name == arith.ExtSIOp.OPERATION_NAME:
+            (x,) = op.operands
+        elif start is None and op.name == arith.AddIOp.OPERATION_NAME and maker(op.operands[0], Splat) is not None:
+            start, x = op.operands[0].owner.operands[0], op.operands[1]
+        else:
+            break
+    return start, x
 
 
 def _shorter(x: ir.Value) -> ir.Value | None:

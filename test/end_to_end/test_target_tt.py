@@ -65,6 +65,17 @@ def test_parts_of_rows_that_end_within_a_vector_leave_what_lies_beside_them(colu
     check(lambda x: torch.cat([x[:, :columns] * 2, x.exp(), x[:, columns:] + 1], 1), floats(70, 160).bfloat16())
 
 
+@pytest.mark.parametrize("channels", [3, 8])
+def test_images_whose_last_dims_are_short(channels: int) -> None:
+    image = floats(2, channels, 24, 40)
+    check(lambda x: F.pixel_shuffle(x, 2) + 0, floats(2, 4 * channels, 24, 40).bfloat16())
+    check(lambda x: F.pixel_unshuffle(x, 2) + 0, image)
+    patches = (2, channels, 6, 4, 10, 4)
+    check(lambda x: x.view(patches).permute(0, 2, 4, 1, 3, 5).contiguous(), image)
+    check(lambda x: x.view(patches).permute(0, 2, 4, 3, 5, 1).contiguous() * 2, image.bfloat16())
+    check(lambda x, y: x.view(patches).permute(5, 0, 2, 4, 3, 1).contiguous() + y, image, floats(6, 10, 4, channels))
+
+
 def test_variances_in_parts_and_loops_over_two_classes() -> None:
     check(lambda x: F.batch_norm(x, None, None, training=True), floats(8, 16, 28, 28))
     check(lambda x: torch.var_mean(x, (0, 2, 3)), floats(8, 16, 28, 28).to(memory_format=torch.channels_last))

@@ -237,3 +237,17 @@ func.func @graph(%x: tensor<4096x24xbf16> {cuesta.strides = [40, 1]}) -> (tensor
   %0 = "cuesta.exp"(%x) : (tensor<4096x24xbf16>) -> tensor<4096x24xbf16>
   return %0 : tensor<4096x24xbf16>
 }
+
+// -----
+// Patches of 4x4 pixels in one row each. Threads write their four columns, then rows, channels, and last other patches;
+// they read four columns of a patch, then those of the patches beside it.
+// CHECK-LABEL: "tt.func"
+// CHECK: %[[V:.*]] = "tt.load"{{.*}} -> tensor<[[W:.*]]x4x4x4xbf16>
+// CHECK: %[[T:.*]] = "tt.trans"(%[[V]]) {order = array<i32: 1, 2, 0, 3>} : {{.*}} -> tensor<4x4x[[W]]x4xbf16>
+// CHECK: %[[X:.*]] = arith.extf %[[T]]
+// CHECK: "tt.store"
+func.func @graph(%x: tensor<64x3x56x4x56x4xbf16> {cuesta.strides = [150528, 50176, 896, 224, 4, 1]}) -> (tensor<64x56x56x3x4x4xbf16> {cuesta.strides = [150528, 2688, 48, 16, 4, 1]}) {
+  %0 = "cuesta.permute"(%x) {dims = [0, 2, 4, 1, 3, 5]} : (tensor<64x3x56x4x56x4xbf16>) -> tensor<64x56x56x3x4x4xbf16>
+  %1 = "cuesta.exp"(%0) : (tensor<64x56x56x3x4x4xbf16>) -> tensor<64x56x56x3x4x4xbf16>
+  return %1 : tensor<64x56x56x3x4x4xbf16>
+}
