@@ -14,7 +14,7 @@ from cuesta.dialects.tt.types import shape_of
 from cuesta.errors import Unsupported
 from cuesta.lowering.linalg_to_tt import accesses, lookups, reduction
 from cuesta.lowering.linalg_to_tt.elementwise import Elementwise
-from cuesta.lowering.linalg_to_tt.frame import Frame, Value, common_shape, stretched
+from cuesta.lowering.linalg_to_tt.frame import Frame, Value, stretched
 from cuesta.lowering.linalg_to_tt.last_block import Access, last_block
 from cuesta.lowering.linalg_to_tt.narrow_math import are_narrow
 from cuesta.sizes import Number
