@@ -36,7 +36,7 @@ AT_A_TIME = 4096
 #: Width, along each of two classes, of a block that is transposed. Where the last dim of a tensor is shorter, as of an
 #: image that is made of others' pixels, so many neighbours are parts of several dims.
 SQUARE = 32
-#: The narrowest part of a row, where wider ones would exceed the row by more than `_SPARE`: 128 bytes of 16-bit floats.
+#: The narrowest part of a row: 128 bytes of 16-bit floats.
 _NARROWEST = 64
 #: Least elements of a block if sizes differ from call to call.
 FEW = 256
@@ -123,14 +123,16 @@ class _Block:
             self.sizes[c] = min(self.sizes[c] * room, self.covers[c])
 
     def fit(self, most: int) -> None:
-        """Chooses blocks along contiguous dims, of at most `most` elements, that cover few more than there are."""
+        """Chooses blocks along contiguous dims, of at most `most` elements: the widest that together cover few more
+        elements than there are, or else the widest. A copy of rows of 257 took 16 µs in blocks of 512 on an H200, 23 in
+        blocks of 64."""
         for c in {*self.space.fastest, *(c for c, size in enumerate(self.sizes) if size > 1)}:
             widest, count = min(self.covers[c], most), self.space.sizes[c]
             narrowest = min(widest, self.sizes[c] if self.sizes[c] > 1 else _NARROWEST)
             widths = [widest >> n for n in range(widest.bit_length()) if widest >> n >= narrowest]
             covered = {n: -(-count // n) * n for n in widths}
             fits = (n for n in widths if covered[n] <= _SPARE * count)
-            self.covers[c] = next(fits, min(widths, key=covered.__getitem__))
+            self.covers[c] = next(fits, widest)
 
     def loop(self, walk: Walk) -> list[int]:
         """Leaves to loops the classes that are walked, and those that do not fit the registers; returns them."""

@@ -15,7 +15,7 @@ from cuesta.dialects.cuesta.shape import Expand, Permute, Reshape, Slice
 from cuesta.dialects.kernel_attention import KernelAttention, is_attention
 from cuesta.dialects.named_linalg import is_generic
 from cuesta.dialects.product import is_in_panels
-from cuesta.dialects.types import byte_size, row_major, shape_of, spelling_of
+from cuesta.dialects.types import byte_count, byte_size, row_major, shape_of, spelling_of
 from cuesta.passes.analysis.aliases import alias_root
 from cuesta.passes.analysis.layout import Layout, aligned_strides, dense_strides, is_dense, memory_order
 from cuesta.passes.analysis.match import only_has_ones
@@ -125,7 +125,7 @@ def plan(
         elif isinstance(item, Node) and multiplies_pixels(item.op):
             _prefer_rows(where, item, grouping, returned)
         elif isinstance(item, Node) and item.factor is not None:
-            _prefer_order_of_factor(where, grouping.group[item.index])
+            _prefer_order_of_factor(where, grouping.group[item.index], grouping)
         elif is_attention(item.op) and KernelAttention.masked.of(item.op):
             # The kernel reads a mask, or a bias, along the keys: that dim shall be contiguous.
             mask = item.op.operands[len(item.op.operands) - 1]
@@ -166,15 +166,22 @@ def _prefer_rows(where: Assignment, product: Node, grouping: Grouping, returned:
                 where.preferred[result] = sorted(range(len(own)), key=lambda d: own[d] or 0)
 
 
-def _prefer_order_of_factor(where: Assignment, group: Group) -> None:
+def _prefer_order_of_factor(where: Assignment, group: Group, grouping: Grouping) -> None:
     """Makes other kernels write what the computed factor of a product reads in the order of the factor's dims: blocks
     of it are loaded, such as those of a bias for each head, query and key, from rows of keys."""
     for node in group.nodes:
         for read in node.reads if node.product is None else ():
             walked = sorted(range(len(read.dims)), key=lambda d: read.dims[d])
             found = _computed(read.value, dense_strides(shape_of(read.value), walked))
-            if found is not None and not found.is_part:
+            if found is not None and not found.is_part and _reads_little(found.value, grouping):
                 _prefer_layout(where, found)
+
+
+def _reads_little(value: Value, grouping: Grouping) -> bool:
+    """Whether the kernel that writes a value reads no large tensor at computed positions. Those of such a tensor follow
+    one another in the order that the value has by itself: in another they are read one by one."""
+    members = grouping.group[grouping.writer[value].index].members
+    return all(byte_count(table) < byte_count(value) for node in members for table in node.gathers)
 
 
 def _align_rows(where: Assignment, items: Sequence[Item], grouping: Grouping, returned: Sequence[Value]) -> None:
