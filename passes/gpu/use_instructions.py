@@ -65,32 +65,37 @@ class UseInstructions(Pass):
             return
         with module.context, ir.Location.unknown():
             kernels = [nested.operation for nested in kernel_modules(module)]
-            for op in [op for kernel in kernels for op in walk(kernel) if op.name in _REPLACED]:
+            ops = [op for kernel in kernels for op in walk(kernel) if op.name in _REPLACED]
+            # The last rounding first: what one before it rounds may not need another.
+            roundings = [op for op in ops if op.name == arith.TruncFOp.OPERATION_NAME]
+            for op in [*(op for op in ops if op not in roundings), *reversed(roundings)]:
                 _REPLACED[op.name](op)
 
 
 def _round(op: ir.Operation) -> None:
-    """Replaces a conversion of a block to bf16, all of whose readers convert it back. What is stored as well LLVM
-    converts in pairs by itself, and what is one sum or product of numbers of bf16 it computes in pairs."""
+    """Replaces a conversion of a block to bf16, all of whose readers convert it back, or store it. What is only stored
+    LLVM converts in pairs by itself, and what is one sum or product of numbers of bf16 it computes in pairs."""
     (wide,), (narrow,) = op.operands, op.results
     kinds = [str(tt.element_of(x)) for x in (wide, narrow)]
     if kinds != ["f32", "bf16"] or math.prod(tt.shape_of(narrow)) < _LEAST:
         return
-    made = maker(wide)
-    if _is_round(wide) or (made is not None and _is_in_pairs(made)):
+    if (made := maker(wide)) is not None and _is_in_pairs(made):
         return
-    readers = [use.owner.operation for use in narrow.uses]
-    if not all(
-        reader.name == arith.ExtFOp.OPERATION_NAME and reader.results[0].type == wide.type for reader in readers
-    ):
-        return
-    if any(_is_computed_with(reader.results[0]) for reader in readers):
-        with ir.InsertionPoint(op), op.location:
-            rounded = per_float(wide, which=ROUND)
+    users = [use.owner.operation for use in narrow.uses]
+    readers = [op for op in users if op.name == arith.ExtFOp.OPERATION_NAME and op.results[0].type == wide.type]
+    stores = [op for op in users if op.name == tt.Store.OPERATION_NAME]
+    if len(readers) + len(stores) == len(users) and any(_is_computed_with(reader.results[0]) for reader in readers):
+        rounded = wide
+        if not _is_round(wide):
+            with ir.InsertionPoint(op), op.location:
+                rounded = per_float(wide, which=ROUND)
         for reader in readers:
             reader.results[0].replace_all_uses_with(rounded)
             reader.erase()
-        op.erase()
+        if stores:
+            op.operands[0] = rounded
+        else:
+            op.erase()
 
 
 def _is_round(x: ir.Value) -> bool:

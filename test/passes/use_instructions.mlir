@@ -4,9 +4,11 @@
 // CHECK-LABEL: module attributes {cuesta.target = "cuda:90"}
 // CHECK: %[[R:.*]] = "tt.elementwise_inline_asm"(%[[X:.*]]) {asm_string = "{ .reg .b32 t; cvt.rn.bf16x2.f32 t, $3, $2; shl.b32 $0, t, 16; and.b32 $1, t, 0xFFFF0000; }", constraints = "=r,=r,r,r", packed_element = 2 : i32, pure = true} : (tensor<256xf32>) -> tensor<256xf32>
 // CHECK: arith.addf %[[R]], %[[R]]
-// What is stored as well LLVM rounds in pairs by itself, and what is only chosen from stays narrow.
-// CHECK: arith.truncf
-// CHECK: arith.extf
+// What is stored as well is rounded so first, and what is only chosen from stays narrow.
+// CHECK: %[[S:.*]] = "tt.elementwise_inline_asm"
+// CHECK: %[[N:.*]] = arith.truncf %[[S]]
+// CHECK: arith.addf %[[S]], %[[S]]
+// CHECK: "tt.store"(%{{.*}}, %[[N]])
 // CHECK: arith.truncf
 // CHECK: arith.extf
 // CHECK: arith.select
@@ -101,5 +103,36 @@ module attributes {cuesta.target = "cuda:90"} {
       %rounded = arith.truncf %other : tensor<256xf32> to tensor<256xbf16>
       "tt.return"() : () -> ()
     }) {arg_attrs = [{}, {}], cuesta.grid = [64, 1, 1], cuesta.stages = 3 : i64, cuesta.warps = 4 : i64, function_type = (tensor<256xf32>, tensor<256xf32>) -> (), noinline = false, sym_name = "quotients", sym_visibility = "public"} : () -> ()
+  }
+}
+
+// -----
+
+// What is rounded, bounded by a number that bf16 holds, and rounded again, is rounded once, whether it is stored or not.
+// CHECK-LABEL: module attributes {cuesta.target = "cuda:90"}
+// CHECK: ^bb0(%[[X:.*]]: tensor<256xf32>, %[[P:.*]]: tensor<256x!tt.ptr<bf16>>)
+// CHECK: %[[R:.*]] = "tt.elementwise_inline_asm"(%[[X]])
+// CHECK: %[[M:.*]] = arith.maximumf %[[R]]
+// CHECK: %[[T:.*]] = arith.truncf %[[M]]
+// CHECK: "tt.store"(%[[P]], %[[T]])
+// CHECK: arith.addf %[[M]], %[[X]]
+// What is only stored is rounded by LLVM.
+// CHECK-NOT: "tt.elementwise_inline_asm"
+module attributes {cuesta.target = "cuda:90"} {
+  module @kernels {
+    "tt.func"() ({
+    ^bb0(%x: tensor<256xf32>, %p: tensor<256x!tt.ptr<bf16>>):
+      %zero = arith.constant dense<0.0> : tensor<256xf32>
+      %n = arith.truncf %x : tensor<256xf32> to tensor<256xbf16>
+      %w = arith.extf %n : tensor<256xbf16> to tensor<256xf32>
+      %m = arith.maximumf %w, %zero : tensor<256xf32>
+      %r = arith.truncf %m : tensor<256xf32> to tensor<256xbf16>
+      "tt.store"(%p, %r) {boundaryCheck = array<i32>, cache = 1 : i32, evict = 1 : i32} : (tensor<256x!tt.ptr<bf16>>, tensor<256xbf16>) -> ()
+      %v = arith.extf %r : tensor<256xbf16> to tensor<256xf32>
+      %s = arith.addf %v, %x : tensor<256xf32>
+      %last = arith.truncf %s : tensor<256xf32> to tensor<256xbf16>
+      "tt.store"(%p, %last) {boundaryCheck = array<i32>, cache = 1 : i32, evict = 1 : i32} : (tensor<256x!tt.ptr<bf16>>, tensor<256xbf16>) -> ()
+      "tt.return"() : () -> ()
+    }) {arg_attrs = [{}, {}], cuesta.grid = [64, 1, 1], cuesta.stages = 3 : i64, cuesta.warps = 4 : i64, function_type = (tensor<256xf32>, tensor<256x!tt.ptr<bf16>>) -> (), noinline = false, sym_name = "relu", sym_visibility = "public"} : () -> ()
   }
 }
