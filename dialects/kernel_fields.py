@@ -47,6 +47,8 @@ WORK = Numeral("cuesta.work")
 BLOCKS = Ints("cuesta.blocks")
 #: For a GPU: the classes along which a program takes one block after the other.
 LOOPS = Ints("cuesta.loops")
+#: For a GPU: the classes of few elements, of which a program takes one after the other without a loop.
+SINGLES = Ints("cuesta.singles")
 #: For a GPU: the loops over `LOOPS` are left out if the sizes fit the block.
 FITS = Marker("cuesta.fits")
 #: For a GPU: the number of blocks along each parallel class, 0 if only a launch determines it.

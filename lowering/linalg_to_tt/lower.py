@@ -17,6 +17,7 @@ from cuesta.dialects.kernel_fields import (
     LOOPS,
     MULTIPLES,
     PARALLEL,
+    SINGLES,
     SIZES,
     STAGES,
     WARPS,
@@ -41,6 +42,7 @@ from cuesta.lowering.linalg_to_tt.lookups import in_order
 from cuesta.lowering.linalg_to_tt.product import write_products
 from cuesta.lowering.linalg_to_tt.scalars import Scalars
 from cuesta.lowering.linalg_to_tt.scatter import load_operands, write_scatter
+from cuesta.lowering.linalg_to_tt.singles import take_singly
 from cuesta.lowering.linalg_to_tt.windows import write_windows
 from cuesta.sizes import Number, Size
 
@@ -80,12 +82,17 @@ def lower_kernel(function: func.FuncOp, library: str) -> None:
         given = dict(zip(names, passed[len(shapes) :], strict=True))
         scalars = Scalars(index_type, given, dict(zip(names, multiples, strict=True)))
         rows = _rows(entry)
-        frame = Frame(sizes, [1 if c == rows else block for c, block in enumerate(blocks)], scalars)
+        nodes, singles = _with_singles(_nodes(entry), function)
+        blocks_in = [1 if c == rows else block for c, block in enumerate(blocks)]
+        ones = [1] * len(singles)
+        frame = Frame([*sizes, *ones], [*blocks_in, *ones], scalars)
         with ir.InsertionPoint(block):
+            for c, position in singles.items():
+                frame.place(c, frame.scalar(position))
             computed = {name: value for name, value in names.items() if is_computed_with(value)}
             writer = KernelWriter(
                 frame,
-                _nodes(entry),
+                nodes,
                 {argument: strides for argument, (_, strides) in shapes.items()},
                 dict(zip(shapes, passed, strict=False)),
                 library,
@@ -221,6 +228,19 @@ def _nodes(entry: ir.Block) -> list[Node]:
         reduced = [c for c, kind in zip(classes, ITERATOR_TYPES.of(op), strict=True) if kind == REDUCTION]
         nodes.append(Node(op, classes, reduced, operand_classes(op)))
     return nodes
+
+
+def _with_singles(nodes: list[Node], function: func.FuncOp) -> tuple[list[Node], dict[int, int]]:
+    """The nodes of a kernel once each element along the classes of `SINGLES` is a class of its own, and the positions
+    of these classes, whose numbers follow those of all others."""
+    sizes, positions = SIZES.of(function), dict[int, int]()
+    for c in SINGLES.find(function) or []:
+        count = sizes[c]
+        assert isinstance(count, int)
+        own = range(first := len(sizes) + len(positions), first + count)
+        nodes = take_singly(nodes, c, own)
+        positions |= dict(zip(own, range(count), strict=True))
+    return nodes, positions
 
 
 def _rows(entry: ir.Block) -> int | None:

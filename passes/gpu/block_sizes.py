@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cuesta._mlir import ir
 from cuesta.dialects.kernel_fields import WindowedDim
@@ -40,8 +40,15 @@ SQUARE = 32
 _NARROWEST = 64
 #: Least elements of a block if sizes differ from call to call.
 FEW = 256
+#: Bytes whose loads have to be in flight together to keep an H200's memory busy, 48 KB on each multiprocessor. Where
+#: the loops of few programs have less than half of that, a turn takes more elements. A thread then has `MORE` of them,
+#: in kernels of few tensors, as what it holds for each column, such as a mean, is held once for all of its rows. A
+#: contiguous row has `LEAST_TURNS` still: only then is the last one apart, and the others without a mask.
+IN_FLIGHT, MORE, LEAST_TURNS = 6 << 20, 32, 4
 #: Most elements per thread; a program with more work gets more threads.
 PER_THREAD = 8
+#: Most warps of a program that has a class whole, or walks it.
+MOST_WARPS = 16
 #: Bytes that a program reads, and a thread, where a kernel only reduces rows of at least `MANY` elements in all, as a
 #: product by a vector does: more loads in flight, and fewer threads that wait for one another.
 BYTES_AT_ONCE, BYTES_PER_THREAD, MANY = 8192, 64, 1 << 20
@@ -72,6 +79,8 @@ class Blocks:
     stages: int = 1
     #: whether rows of the block share computed positions
     shares_positions: bool = False
+    #: the classes whose elements are taken one after the other, without a loop
+    singles: tuple[int, ...] = ()
 
 
 def choose(space: Space, walk: Walk, least: Mapping[int, int] = _NONE, beside: int = 0) -> Blocks:
@@ -80,22 +89,25 @@ def choose(space: Space, walk: Walk, least: Mapping[int, int] = _NONE, beside: i
     too."""
     if space.looked_up and not least and (blocks := _of_positions(space, space.total + beside)) is not None:
         return blocks
-    block = _Block.of(space, least)
-    for c in space.whole:
+    block = _Block.of(space, least, walk.singles)
+    for c in block.whole:
         block.sizes[c] = block.covers[c]
     for c, columns in _columns(space, space.total + beside).items():
         block.sizes[c] = min(columns, block.covers[c])
     loops = block.loop(walk)
+    if not least:
+        walk = block.lengthen(walk, loops)
     limit, per_thread = _work(block, walk, loops, space.total + beside, bool(least))
     if not (space.whole or least or space.columns is not None):
         block.fit(limit)
     # What is left of the block goes to the parallel classes, the fastest first, but columns that rows share last.
-    is_apart = _are_apart(set(space.whole) - set(loops), space.generics)
+    is_apart = _are_apart(set(block.whole) - set(loops), space.generics)
     order = space.parallel & space.fastest if is_apart else space.parallel
     for c in sorted(order, key=lambda c: (c != space.columns, c), reverse=True):
         block.grow(c, limit)
     warps = max(power_at_most(block.at_once() // (32 * per_thread)), 1)
-    return Blocks(tuple(block.sizes), tuple(sorted(loops)), min(warps, 16 if space.whole else 4), walk.stages)
+    warps = min(warps, MOST_WARPS if space.whole else 4)
+    return Blocks(tuple(block.sizes), tuple(sorted(loops)), warps, walk.stages, tuple(sorted(walk.singles)))
 
 
 @dataclass
@@ -105,16 +117,24 @@ class _Block:
     space: Space
     covers: list[int]
     sizes: list[int]
+    #: The classes that have no axis in the block: a program holds all of their elements.
+    singles: frozenset[int]
 
     @staticmethod
-    def of(space: Space, least: Mapping[int, int]) -> _Block:
+    def of(space: Space, least: Mapping[int, int], singles: frozenset[int]) -> _Block:
         covers = [power_at_least(max(n, least.get(c, 1))) for c, n in enumerate(space.sizes)]
-        return _Block(space, covers, [1] * len(covers))
+        return _Block(space, covers, [1] * len(covers), singles)
+
+    @property
+    def whole(self) -> list[int]:
+        """The classes that a program has whole along an axis of the block, or walks in a loop."""
+        return [c for c in self.space.whole if c not in self.singles]
 
     def at_once(self, of: int | None = None) -> int:
         """Most elements that one generic holds at once, of those that walk class `of` if it is given."""
         walked = [classes for classes in self.space.generics if of is None or of in classes]
-        return max((math.prod(self.sizes[c] for c in classes) for classes in walked), default=1)
+        held = [whole if c in self.singles else self.sizes[c] for c, whole in enumerate(self.space.sizes)]
+        return max((math.prod(held[c] for c in classes) for classes in walked), default=1)
 
     def grow(self, c: int, most: int) -> None:
         """Takes as many elements along a class as there is room for, where `most` may be held at once."""
@@ -140,7 +160,7 @@ class _Block:
             self.sizes[c] = 1
         for c, most in walk.turns.items():
             self.sizes[c] = min(power_at_most(most // self.at_once()), self.covers[c])
-        whole, loops = self.space.whole, list(walk.turns)
+        whole, loops = self.whole, list(walk.turns)
         while self.at_once() > (AT_A_TIME if set(loops) - walk.turns.keys() else WHOLE) and len(loops) < len(whole):
             loops.append(max((c for c in whole if c not in loops), key=lambda c: (self.sizes[c], c)))
             self.sizes[loops[-1]] = 1
@@ -150,12 +170,35 @@ class _Block:
             self.sizes[c] = min(room, self.covers[c])
         return loops
 
+    def lengthen(self, walk: Walk, loops: Sequence[int]) -> Walk:
+        """Takes more elements at a time in the only loop of a kernel whose programs have few loads in flight; returns
+        how they walk then."""
+        if len(loops) != 1 or not walk.lengthens or self.space.gathers:
+            return walk
+        (c,), space = loops, self.space
+        along, written = (
+            [t for t in tensors if c in t and not space.fastest.isdisjoint(t)]
+            for tensors in (space.tensors, space.written)
+        )
+        programs = math.prod(-(-space.sizes[p] // self.sizes[p]) for p in space.parallel)
+        loaded = programs * self.at_once(c) * space.width * max(len(along) - len(written), 1)
+        if 2 * loaded * max(walk.stages - 1, 1) >= IN_FLIGHT:
+            return walk
+        per_thread = MORE // power_at_least(-(-len(along) // FEW_TENSORS))
+        most = 32 * MOST_WARPS * per_thread // self.at_once(c)
+        whole = power_at_most(space.sizes[c] // LEAST_TURNS) if c in space.fastest else self.covers[c]
+        longer = min(self.sizes[c] * power_at_most(min(IN_FLIGHT // loaded, most)), whole)
+        if longer <= self.sizes[c]:
+            return walk
+        self.sizes[c] = longer
+        return replace(walk, per_thread=per_thread, widens=False, stages=1)
+
 
 def _work(block: _Block, walk: Walk, loops: Collection[int], shared: int, varies: bool) -> tuple[int, int]:
     """The most elements of a program, and of one of its threads. `shared`: elements of all programs together. `varies`:
     some sizes differ from call to call."""
     space = block.space
-    if walk.turns and not walk.widens:
+    if not walk.widens:
         return 1, walk.per_thread
     if space.only_reduces and not varies and space.total >= MANY and not loops:
         # Values in one byte of the largest tensor: two where halves of bytes are multiplied.

@@ -5,9 +5,10 @@
 
 `cuesta.blocks` has a power of two for each class. For a parallel class it is the part that one program takes. For
 another class it is the whole (rounded up to a power of two) or, if that does not fit the registers, the part that
-a loop takes at a time; `cuesta.loops` lists the classes with such a loop. `cuesta.align` has, for each argument, the
-alignment of its pointer in every launch, in bytes, as far as offsets tell; `cuesta.wide` says that
-positions take i64.
+a loop takes at a time; `cuesta.loops` lists the classes with such a loop. `cuesta.singles` lists classes of few
+elements that lie far apart, which a program takes one by one, without a loop. `cuesta.align` has, for each argument,
+the alignment of its pointer in every launch, in bytes, as far as offsets tell; `cuesta.wide` says that positions take
+i64.
 
 If sizes depend on the call, blocks are chosen for the sizes of the traced call. A kernel that is faster for sizes like
 these has a second version for all others (`kernel_versions`), which has a loop over each class to reduce;
@@ -34,6 +35,7 @@ from cuesta.dialects.kernel_fields import (
     LOOPS,
     MULTIPLES,
     PARALLEL,
+    SINGLES,
     SIZES,
     STAGES,
     WARPS,
@@ -340,6 +342,8 @@ def _write(
         LOOPS.put(function, sorted(loops))
     if chosen.shares_positions:
         LOOKED_UP.put(function, list(kernel.space.looked_up))
+    if chosen.singles:
+        SINGLES.put(function, list(chosen.singles))
     shapes = argument_shapes(function)
     known = [common_divisor((launch.offsets[i] for launch in launches), ALIGNED) for i in range(len(shapes))]
     ALIGN.put(function, [offsets.get(i, n) for i, n in enumerate(known)])

@@ -109,5 +109,9 @@ class Walk:
     per_thread: int = 8
     #: Whether a turn takes more elements along parallel classes, as far as there is room for them.
     widens: bool = True
+    #: Whether a turn takes more elements along the walked class where few programs would have too few loads in flight.
+    lengthens: bool = True
     #: Turns whose loads are in flight at once.
     stages: int = 1
+    #: The classes whose few elements are taken one after the other, each by ops of its own.
+    singles: frozenset[int] = frozenset()

@@ -4,6 +4,7 @@ lies far apart, such as the two halves of an image's channels, and long sums dow
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from cuesta._mlir import ir
 from cuesta.dialects.kernel_fields import CLASSES
@@ -45,11 +46,13 @@ def find_walk(generics: Sequence[ir.Operation], space: Space) -> Walk:
         (c,) = rows
         # Each thread has its elements of all tensors, and of all sums down the rows.
         held = sum(bool(t) and t[-1] in space.fastest for t in space.tensors)
-        return Walk({c: _ROWS_AT_ONCE}, _PER_ROW_THREAD if held <= _HELD else _PER_ROW_THREAD // 4, widens=False)
+        per_thread = _PER_ROW_THREAD if held <= _HELD else _PER_ROW_THREAD // 4
+        return Walk({c: _ROWS_AT_ONCE}, per_thread, widens=False, lengthens=False)
     if short := _short_sums(generics, space):
-        return Walk(dict.fromkeys(short, 1))
+        return Walk(dict.fromkeys(short, 1), lengthens=False)
     down = _long_columns(generics, space)
-    return Walk() if down is None else _walk_down(space, down)
+    walk = Walk() if down is None else _walk_down(space, down)
+    return replace(walk, singles=frozenset(_singles(generics, space)))
 
 
 def _walked_rows(generics: Sequence[ir.Operation], space: Space) -> list[int]:
@@ -75,6 +78,24 @@ def _short_sums(generics: Sequence[ir.Operation], space: Space) -> list[int]:
     apart = all(c in space.parallel and space.sizes[c] >= STRIP for c in space.fastest)
     short = 1 < space.elements_of(found) <= _SHORT and all(_is_read_once(generics, c) for c in found)
     return found if apart and short and can_loop(generics, set(found)) else []
+
+
+def _singles(generics: Sequence[ir.Operation], space: Space) -> list[int]:
+    """The classes of few elements, a strip apart or more, along each of which sums of their own run, as over the two
+    halves of an image's channels before their mean over pixels, or as a softmax."""
+    short = [c for c in space.whole if 1 < space.sizes[c] <= _SHORT and _is_reduced_alone(generics, c)]
+    apart = all(c not in short and space.sizes[c] >= STRIP for c in space.fastest)
+    return short if apart and space.elements_of(short) <= _SHORT else []
+
+
+def _is_reduced_alone(generics: Sequence[ir.Operation], c: int) -> bool:
+    """Whether each op that reduces, and walks class c, reduces c alone, to one result."""
+    for op in generics:
+        kinds = dict(zip(CLASSES.of(op), ITERATOR_TYPES.of(op), strict=True))
+        reduced = [own for own, kind in kinds.items() if kind == REDUCTION]
+        if reduced and c in kinds and (reduced != [c] or len(op.results) != 1):
+            return False
+    return True
 
 
 def _long_columns(generics: Sequence[ir.Operation], space: Space) -> int | None:

@@ -265,10 +265,11 @@ module {
       return %s : tensor<100352x64xf32>
     }
 
-    // But not where the elements are read again: the program holds them.
+    // But not where the elements are read again: the program holds them, each in a block of its own.
     // CHECK-LABEL: func.func @read_again
-    // CHECK-SAME: cuesta.blocks = [8, 2, 64]
+    // CHECK-SAME: cuesta.blocks = [8, 1, 64]
     // CHECK-NOT: cuesta.loops
+    // CHECK-SAME: cuesta.singles = [1]
     // CHECK-SAME: cuesta.sizes = [100352, 2, 64]
     func.func @read_again(%x: tensor<100352x2x64xf32>, %y: tensor<100352x2x64xf32>) -> tensor<100352x2x64xf32> attributes {cuesta.parallel = [0, 2], cuesta.sizes = [100352, 2, 64]} {
       %zero = arith.constant 0.0 : f32
@@ -285,6 +286,30 @@ module {
         linalg.yield %r : f32
       } -> tensor<100352x2x64xf32>
       return %d : tensor<100352x2x64xf32>
+    }
+
+    // Nor where what is summed is summed again, down columns. Few programs: turns of 256 rows, as many as keep memory
+    // busy, 32 elements of a thread.
+    // CHECK-LABEL: func.func @sum_of_sums
+    // CHECK-SAME: cuesta.blocks = [1, 256, 1, 16], cuesta.loops = [1]
+    // CHECK-SAME: cuesta.singles = [2]
+    // CHECK-SAME: cuesta.warps = 8
+    func.func @sum_of_sums(%x: tensor<32x3136x2x128xbf16>, %y: tensor<32x128xbf16>) -> tensor<32x128xbf16> attributes {cuesta.parallel = [0, 3], cuesta.sizes = [32, 3136, 2, 128]} {
+      %zero = arith.constant 0.0 : bf16
+      %e = tensor.empty() : tensor<32x3136x128xbf16>
+      %f = linalg.fill ins(%zero : bf16) outs(%e : tensor<32x3136x128xbf16>) -> tensor<32x3136x128xbf16>
+      %g = linalg.fill ins(%zero : bf16) outs(%y : tensor<32x128xbf16>) -> tensor<32x128xbf16>
+      %s = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3) -> (d0, d1, d2, d3)>, affine_map<(d0, d1, d2, d3) -> (d0, d1, d3)>], iterator_types = ["parallel", "parallel", "reduction", "parallel"]} ins(%x : tensor<32x3136x2x128xbf16>) outs(%f : tensor<32x3136x128xbf16>) attrs = {cuesta.classes = [0, 1, 2, 3]} {
+      ^bb0(%a: bf16, %o: bf16):
+        %r = arith.addf %o, %a : bf16
+        linalg.yield %r : bf16
+      } -> tensor<32x3136x128xbf16>
+      %d = linalg.generic {indexing_maps = [#id3, #of_column], iterator_types = ["parallel", "reduction", "parallel"]} ins(%s : tensor<32x3136x128xbf16>) outs(%g : tensor<32x128xbf16>) attrs = {cuesta.classes = [0, 1, 3]} {
+      ^bb0(%a: bf16, %o: bf16):
+        %r = arith.addf %o, %a : bf16
+        linalg.yield %r : bf16
+      } -> tensor<32x128xbf16>
+      return %d : tensor<32x128xbf16>
     }
 
     // Rows that do not: a loop over parts of one.

@@ -53,7 +53,7 @@ func.func @graph(%x: tensor<64x32xbf16> {cuesta.strides = [32, 1]}) -> (tensor<6
 // CHECK: %[[SCAN:.*]] = "tt.scan"
 // CHECK: %[[PART:.*]] = "tt.reduce"
 // CHECK: %[[AFTER:.*]] = arith.addf %[[BEFORE]], %{{.*}} : tensor<1xf32>
-// CHECK: arith.addf %{{.*}}, %{{.*}} : tensor<4096xf32>
+// CHECK: arith.addf %{{.*}}, %{{.*}} : tensor<8192xf32>
 // CHECK: "tt.store"
 // CHECK: scf.yield %[[AFTER]]
 func.func @graph(%x: tensor<64x40000xf32> {cuesta.strides = [40000, 1]}) -> (tensor<64x40000xf32> {cuesta.strides = [40000, 1]}) {
@@ -146,7 +146,7 @@ func.func @graph(%x: tensor<20000x4x9000xf32> {cuesta.strides = [36000, 9000, 1]
 // CHECK: %[[SUM:.*]] = "tt.expand_dims"(%{{.*}}) {axis = 1 : i32} : (tensor<1x1xf32>) -> tensor<1x1x1xf32>
 // CHECK: scf.for
 // CHECK: %[[SCALAR:.*]] = "tt.unsplat"(%[[SUM]]) : (tensor<1x1x1xf32>) -> f32
-// CHECK: %[[BLOCK:.*]] = "tt.splat"(%[[SCALAR]]) : (f32) -> tensor<4x1x1024xf32>
+// CHECK: %[[BLOCK:.*]] = "tt.splat"(%[[SCALAR]]) : (f32) -> tensor<4x1x2048xf32>
 // CHECK: arith.subf %{{.*}}, %[[BLOCK]]
 func.func @graph(%x: tensor<4x128x16384xf32> {cuesta.strides = [2097152, 16384, 1]}, %m: tensor<128x8xf32> {cuesta.strides = [8, 1]}) -> (tensor<4x128x16384xf32> {cuesta.strides = [2097152, 16384, 1]}, tensor<128xf32> {cuesta.strides = [1]}) {
   %0 = "cuesta.sum"(%m) {dims = [1], keepdim = 1} : (tensor<128x8xf32>) -> tensor<128x1xf32>
@@ -160,11 +160,11 @@ func.func @graph(%x: tensor<4x128x16384xf32> {cuesta.strides = [2097152, 16384, 
 // Rows that begin aligned, of a size that is no multiple of a vector: blocks within bounds have no mask, which would
 // part vectors, and the last one is behind the loop.
 // CHECK-LABEL: "tt.func"
-// CHECK: %[[END:.*]] = arith.constant 36864 : i32
+// CHECK: %[[END:.*]] = arith.constant 32768 : i32
 // CHECK: %[[L:.*]] = scf.for %{{.*}} = %{{.*}} to %[[END]]
-// CHECK: "tt.load"(%{{.*}}) {{.*}} : (tensor<4096x!tt.ptr<bf16>>) -> tensor<4096xbf16>
+// CHECK: "tt.load"(%{{.*}}) {{.*}} : (tensor<8192x!tt.ptr<bf16>>) -> tensor<8192xbf16>
 // CHECK: scf.yield
-// CHECK: "tt.load"(%{{.*}}, %{{.*}}) {{.*}} : (tensor<4096x!tt.ptr<bf16>>, tensor<4096xi1>) -> tensor<4096xbf16>
+// CHECK: "tt.load"(%{{.*}}, %{{.*}}) {{.*}} : (tensor<8192x!tt.ptr<bf16>>, tensor<8192xi1>) -> tensor<8192xbf16>
 // CHECK: arith.maximumf %[[L]], %{{.*}}
 // CHECK: "tt.reduce"
 func.func @graph(%x: tensor<64x40001xbf16> {cuesta.strides = [40008, 1]}) -> (tensor<64xbf16> {cuesta.strides = [1]}) {
@@ -177,7 +177,7 @@ func.func @graph(%x: tensor<64x40001xbf16> {cuesta.strides = [40008, 1]}) -> (te
 // CHECK-LABEL: "tt.func"
 // CHECK: %[[END:.*]] = arith.constant 40001 : i32
 // CHECK: scf.for %{{.*}} = %{{.*}} to %[[END]]
-// CHECK: "tt.load"(%{{.*}}, %{{.*}}) {{.*}} : (tensor<4096x!tt.ptr<bf16>>, tensor<4096xi1>) -> tensor<4096xbf16>
+// CHECK: "tt.load"(%{{.*}}, %{{.*}}) {{.*}} : (tensor<8192x!tt.ptr<bf16>>, tensor<8192xi1>) -> tensor<8192xbf16>
 // CHECK-NOT: "tt.load"
 // CHECK: cuesta.grid
 func.func @graph(%x: tensor<64x40001xbf16> {cuesta.strides = [40001, 1]}) -> (tensor<64xbf16> {cuesta.strides = [1]}) {
@@ -226,4 +226,24 @@ func.func @graph(%x: tensor<64x2364x197xbf16> {cuesta.strides = [491712, 208, 1]
   %1 = "cuesta.sum"(%0) {dims = [0], keepdim = 0 : i64} : (tensor<64x2364x197xf32>) -> tensor<2364x197xf32>
   %2 = "cuesta.convert"(%1) : (tensor<2364x197xf32>) -> tensor<2364x197xbf16>
   return %2 : tensor<2364x197xbf16>
+}
+
+// -----
+// Sums of two rows that lie apart, and the sum of these down the rows, in a loop: each of the two has a block of its own, and
+// no sum of theirs is one between threads.
+// CHECK-LABEL: "tt.func"
+// CHECK: scf.for
+// CHECK: %[[FIRST:.*]] = "tt.load"
+// CHECK: %[[SECOND:.*]] = "tt.load"
+// CHECK: %[[NONE:.*]] = arith.constant dense<0.000000e+00> : tensor<1x1xf32>
+// CHECK: %[[WIDE:.*]] = arith.extf %[[FIRST]]
+// CHECK-NOT: "tt.reduce"
+// CHECK: arith.extf %[[SECOND]]
+// CHECK-NOT: "tt.reduce"
+// CHECK: scf.yield
+// CHECK: "tt.reduce"
+func.func @graph(%x: tensor<32x784x2x128xbf16> {cuesta.strides = [200704, 256, 128, 1]}) -> (tensor<32x128xbf16> {cuesta.strides = [128, 1]}) {
+  %0 = "cuesta.sum"(%x) {dims = [2], keepdim = false} : (tensor<32x784x2x128xbf16>) -> tensor<32x784x128xbf16>
+  %1 = "cuesta.sum"(%0) {dims = [1], keepdim = false} : (tensor<32x784x128xbf16>) -> tensor<32x128xbf16>
+  return %1 : tensor<32x128xbf16>
 }
