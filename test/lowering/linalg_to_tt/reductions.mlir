@@ -247,3 +247,16 @@ func.func @graph(%x: tensor<32x784x2x128xbf16> {cuesta.strides = [200704, 256, 1
   %1 = "cuesta.sum"(%0) {dims = [1], keepdim = false} : (tensor<32x784x128xbf16>) -> tensor<32x128xbf16>
   return %1 : tensor<32x128xbf16>
 }
+
+// -----
+// Groups of three channels that were padded to four: a group is read whole, eight bytes at once.
+// CHECK-LABEL: "tt.func"
+// CHECK: %[[AT:.*]] = "tt.make_range"() {end = 4 : i32, start = 0 : i32}
+// CHECK: %[[LAST:.*]] = arith.constant dense<4> : tensor<1x4xi32>
+// CHECK: %[[MASK:.*]] = arith.cmpi slt, %{{.*}}, %[[LAST]]
+// CHECK: %[[ALL:.*]] = "tt.broadcast"(%[[MASK]])
+// CHECK: "tt.load"(%{{.*}}, %[[ALL]])
+func.func @graph(%x: tensor<1024x32x3xbf16> {cuesta.strides = [128, 4, 1]}) -> (tensor<1024x32x3xbf16> {cuesta.strides = [96, 3, 1]}) {
+  %0 = "cuesta.relu"(%x) : (tensor<1024x32x3xbf16>) -> tensor<1024x32x3xbf16>
+  return %0 : tensor<1024x32x3xbf16>
+}
