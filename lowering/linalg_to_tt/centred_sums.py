@@ -8,9 +8,12 @@
     total = sum(w mean)                                     then the mean of all is known
     store(total), store(sum(squares + w (mean - total / R)²))
 
+    for each block of rows: store(what is computed of x and both sums)        in a norm
+
 Each place is summed by Welford's rule (B. P. Welford, Technometrics 4, 1962), and places are joined as Chan, Golub and
 LeVeque join parts (1979). So the statistics of batch norm are computed in one pass: on an H200 those of 51 million
-numbers of bf16 take 30 µs, and 55 in two loops. Reading the numbers takes 24. They are as close to the exact ones.
+numbers of bf16 take 30 µs, and 55 in two loops. Reading the numbers takes 24. They are as close to the exact ones. A
+norm over rows that no block holds reads them twice instead of three times.
 """
 
 from __future__ import annotations
@@ -47,8 +50,6 @@ def find_centred_sums(writer: KernelWriter, loops: Sequence[int]) -> CentredSums
     """The two sums of a kernel that walks the classes of `loops`; None for another kernel."""
     sums = [node for node in writer.nodes if node.reduced]
     if len(loops) != 1 or len(sums) != 2 or any(node.reduced != [*loops] or node.runs for node in sums):
-        return None
-    if any(loops[0] in classes for *_, classes in writer.outputs(writer.nodes)):
         return None
     if last_block(writer.frame, loops, writer.accesses(), writer.strides) is not None:
         return None
@@ -132,7 +133,9 @@ def write_centred_sums(writer: KernelWriter, found: CentredSums) -> None:
     for node in writer.nodes:
         if c not in node.classes and node.op.results[0] not in writer.blocks:
             writer.emit(node)
-    writer.store_all()
+    if along := [output for output in writer.outputs(writer.nodes) if c in output[3]]:
+        writer.loop([c], [], along)
+    writer.store_all(without=[c])
 
 
 def _turn(own: KernelWriter, found: CentredSums, start: Value, mean: Value, squares: Value) -> list[Value]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -213,8 +213,8 @@ class KernelWriter:
             self._store([output for output in early if output[0] is node])
         self._store([output for output in self.outputs(self.nodes) if output not in early])
 
-    def store_all(self) -> None:
-        self._store(self.outputs(self.nodes))
+    def store_all(self, without: Collection[int] = ()) -> None:
+        self._store(output for output in self.outputs(self.nodes) if not {*output[3]} & {*without})
 
     def _store(self, outputs: Iterable[Output]) -> None:
         for node, result, argument, classes in outputs:
@@ -243,7 +243,7 @@ class KernelWriter:
                 if classes and level == (last if output[2] in read else levels[output[0].op]):
                     here.setdefault(classes, ([], []))[1].append(output)
             for classes, (reductions, stores) in here.items():
-                self._loop(classes, reductions, stores)
+                self.loop(classes, reductions, stores)
         self._emit_outside(walked, levels, last + 1)
         for classes, (node, result, argument, own) in outputs:
             if not classes:
@@ -277,7 +277,7 @@ class KernelWriter:
         if not set(walked) <= set(node.reduced):
             raise Unsupported(f"a reduction keeps a looped dim of {count} elements, at {node.op.location}")
 
-    def _loop(self, classes: Sequence[int], reductions: list[Node], stores: list[Output]) -> None:
+    def loop(self, classes: Sequence[int], reductions: Sequence[Node], stores: Sequence[Output]) -> None:
         """Writes one loop over all blocks along `classes`, which accumulates `reductions`, then writes `stores`. A
         running sum continues from the earlier parts."""
         taken = [reduction.analyse(n.op) for n in reductions]

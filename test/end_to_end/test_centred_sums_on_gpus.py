@@ -54,3 +54,20 @@ def test_what_is_no_number(written: list[CentredSums]) -> None:
     assert written
     for result in (variance, mean):
         assert torch.equal(result.isfinite(), statistics(x)[0].isfinite())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_norm(written: list[CentredSums], dtype: torch.dtype) -> None:
+    """A norm of each channel over a long time, and what reads it, in the statistics' kernel."""
+
+    def norm(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
+        return torch.nn.functional.gelu(torch.nn.functional.group_norm(x, x.shape[1], w, b))
+
+    torch.manual_seed(0)
+    x = (torch.randn(2, 16001, 64) * 2 + 5).to(dtype).transpose(1, 2)
+    w, b = torch.randn(64).to(dtype), torch.randn(64).to(dtype)
+    torch._dynamo.reset()
+    actual = torch.compile(norm, backend="cuesta", options={"target": "tt", "cache": False})(x, w, b)
+    assert written
+    tolerance = 1e-4 if dtype == torch.float32 else 2e-2
+    torch.testing.assert_close(actual, norm(x, w, b), rtol=tolerance, atol=tolerance)
