@@ -33,6 +33,7 @@ from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import byte_count, opmath, shape_of, spelling_of
 from cuesta.errors import Undecided
 from cuesta.passes.analysis.memory_order import MemoryOrder
+from cuesta.passes.analysis.short_runs import takes_short_runs
 from cuesta.passes.form_kernels.fusion.limits import PROGRAMS, SECTOR, STRIP
 from cuesta.passes.graph.centred_sums import is_centred, less_mean
 from cuesta.passes.graph.cut_rows import cut_columns
@@ -209,15 +210,19 @@ class SplitReductions(Pass):
         order = [d for d in memory.order(x) if sizes[d] != 1]
         wanted = self._wanted(order, sizes, dims)
         if row.name == "sum":
+            if self.cut and takes_short_runs(order, sizes, dims):
+                *slower, run = order
+                own = [d for d in slower if d in dims]
+                cut = parts(sizes, own, self._wanted(slower, sizes, own) // hint(sizes[run]))
+                return _Split(centred, cut_shape(sizes, dims, cut | {run: sizes[run]}))
             wanted = max(wanted, self._exact(order, sizes, dims))
         if wanted < 2:
             return None
         cut = parts(sizes, [d for d in order if d in dims], wanted)
-        if not centred and row.name in _JOINED and 4 * estimate(cut.values()) <= wanted:
-            ragged = _ragged(order, sizes, dims, wanted)
-            if ragged is not None:
-                even = [ragged.whole if d == ragged.dim else n for d, n in enumerate(sizes)]
-                return _Split(centred, cut_shape(even, dims, {ragged.dim: ragged.parts}), ragged)
+        is_short = not centred and row.name in _JOINED and 4 * estimate(cut.values()) <= wanted
+        if is_short and (ragged := _ragged(order, sizes, dims, wanted)) is not None:
+            even = [ragged.whole if d == ragged.dim else n for d, n in enumerate(sizes)]
+            return _Split(centred, cut_shape(even, dims, {ragged.dim: ragged.parts}), ragged)
         self._refuse_too_long(order, sizes, dims, cut)
         in_order = list(order) == sorted(order)
         return _Split(centred, cut_shape(sizes, dims, cut), None, in_order) if estimate(cut.values()) >= 4 else None

@@ -33,6 +33,7 @@ from cuesta.passes.form_kernels.fusion.space import (
     tile_bytes,
 )
 from cuesta.passes.form_kernels.fusion.spreading import spreading
+from cuesta.passes.form_kernels.fusion.tile_rows import rows_refusal
 from cuesta.passes.form_kernels.fusion.windows import window_refusal
 
 #: A group that moves less than this share of the bytes that two groups move together counts as little work.
@@ -305,9 +306,7 @@ class Grouping:
         inside = self._internal(nodes) if self.machine.in_sequence else ()
         if tile_bytes(nodes, space, parallel, inside) > self.machine.tile_bytes:
             return "the values between the ops do not fit into the cache"
-        if self._columns(nodes, space, parallel) and not any(self._columns(*kernel) for kernel in before):
-            return "the tiles of one kernel would be walked column by column"
-        return None
+        return rows_refusal(self.memory, (nodes, space, parallel), before, gpu=not self.machine.in_sequence)
 
     def _tiles_wanted(self, a: Group, b: Group) -> int:
         """The tiles that the merged kernel must keep: the smaller tile count of the groups that are not little work."""
@@ -339,17 +338,6 @@ class Grouping:
         if walked and walked[-1] in parallel and not set(walked) <= parallel:
             return max(tiles // min(self.machine.strip, sizes[walked[-1]]), 1)
         return tiles
-
-    def _columns(self, nodes: list[Node], space: Space, parallel: set[tuple[int, int]]) -> bool:
-        """Whether tiles cut the contiguous dim of a large tensor and leave another dim whole."""
-        for node in nodes:
-            for read in node.reads:
-                if len(read.dims) < 2 or read.bytes < 4096:
-                    continue
-                inside = [space.classes[node.index][d] in parallel for d in read.dims]
-                if not all(inside) and inside[self.memory.order(read.value)[-1]]:
-                    return True
-        return False
 
     def _extend_tail(self, a: Group, b: Group) -> str | None:
         """Puts all of b into the tail of a, if b is little work and nothing in a reads its results. Returns the reason

@@ -62,6 +62,8 @@ class FusionLimits:
 STRIP = 32
 #: Columns of the narrowest strip on a GPU: the floats of one memory sector.
 SECTOR = 8
+#: A program that has fewer elements than this of each row, in many rows, reads a part of each memory sector.
+FEW_IN_A_ROW = 16
 #: Programs that keep a GPU busy: two for each multiprocessor.
 PROGRAMS = 264
 

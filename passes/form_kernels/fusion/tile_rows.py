@@ -1,0 +1,56 @@
+"""Decides whether the tiles of a kernel lie well in memory: whether each has enough of a tensor's rows side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import TypeAlias
+
+from cuesta.passes.analysis.memory_order import MemoryOrder
+from cuesta.passes.form_kernels.fusion.limits import FEW_IN_A_ROW
+from cuesta.passes.form_kernels.fusion.nodes import Node
+from cuesta.passes.form_kernels.fusion.space import Loop, Space, class_sizes
+
+#: The nodes of a kernel, their space, and the classes that tiles run over.
+Tiling: TypeAlias = "tuple[Sequence[Node], Space, Collection[Loop]]"
+
+#: Bytes of a large tensor.
+_LARGE = 4096
+
+
+def rows_refusal(memory: MemoryOrder, kernel: Tiling, before: Sequence[Tiling], gpu: bool) -> str | None:
+    """Why the tiles of a kernel lie worse than those of the kernels that it is merged from; None if they do not."""
+    if _columns(memory, kernel) and not any(_columns(memory, own) for own in before):
+        return "the tiles of one kernel would be walked column by column"
+    if gpu and _fragments(memory, kernel) and not any(_fragments(memory, own) for own in before):
+        return "the tiles of one kernel would have a few elements of each row"
+    return None
+
+
+def _columns(memory: MemoryOrder, kernel: Tiling) -> bool:
+    """Whether tiles cut the contiguous dim of a large tensor and leave another dim whole."""
+    _, _, parallel = kernel
+    return any(
+        walked[-1] in parallel and not all(root in parallel for root in walked) for walked in _walked(memory, kernel)
+    )
+
+
+def _fragments(memory: MemoryOrder, kernel: Tiling) -> bool:
+    """Whether tiles cut the rows of a large tensor into a few elements each, and have many such rows, as of an image's
+    groups of channels, which lie side by side in each pixel."""
+    nodes, space, parallel = kernel
+    sizes = class_sizes(space, nodes)
+    for walked in _walked(memory, kernel):
+        whole = [root for root in walked if root not in parallel]
+        is_cut = walked[-1] not in parallel and walked[-2] in parallel
+        if is_cut and len(whole) > 1 and sizes[walked[-1]] < FEW_IN_A_ROW:
+            return True
+    return False
+
+
+def _walked(memory: MemoryOrder, kernel: Tiling) -> Iterator[list[Loop]]:
+    """The classes of each large tensor that is read, from the slowest to the fastest."""
+    nodes, space, _ = kernel
+    for node in nodes:
+        for read in node.reads:
+            if len(read.dims) > 1 and read.bytes >= _LARGE:
+                yield [space.classes[node.index][read.dims[d]] for d in memory.order(read.value)]
