@@ -21,7 +21,7 @@ from cuesta.dialects.types import byte_size, spelling_of
 from cuesta.lowering.linalg_to_tt.frame import Value, stretched
 from cuesta.lowering.linalg_to_tt.kernel import KernelWriter
 from cuesta.lowering.linalg_to_tt.last_block import Access
-from cuesta.lowering.linalg_to_tt.row_ends import WIDE, load_mask
+from cuesta.lowering.linalg_to_tt.memory.row_ends import WIDE, load_mask
 
 #: The most elements of a block that a thread has. With more the registers do not suffice: 32 of a norm's spilled.
 _MOST = 8

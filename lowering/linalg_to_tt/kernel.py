@@ -12,10 +12,11 @@ from cuesta.dialects import tt
 from cuesta.dialects.kernel_module import body_ops, destination_of
 from cuesta.dialects.tt.types import shape_of
 from cuesta.errors import Unsupported
-from cuesta.lowering.linalg_to_tt import accesses, lookups, reduction
+from cuesta.lowering.linalg_to_tt import reduction
 from cuesta.lowering.linalg_to_tt.elementwise import Elementwise
 from cuesta.lowering.linalg_to_tt.frame import Frame, Value, stretched
 from cuesta.lowering.linalg_to_tt.last_block import Access, last_block
+from cuesta.lowering.linalg_to_tt.memory import accesses, lookups
 from cuesta.lowering.linalg_to_tt.narrow_math import are_narrow
 from cuesta.sizes import Number
 

@@ -31,14 +31,14 @@ from cuesta.dialects.product import FACTOR, tile_of
 from cuesta.dialects.types import spelling_of
 from cuesta.dialects.upstream_fields import ITERATOR_TYPES, REDUCTION
 from cuesta.errors import Unsupported
-from cuesta.lowering.linalg_to_tt.accesses import axes_to_store
 from cuesta.lowering.linalg_to_tt.attention import write_computed_factor
 from cuesta.lowering.linalg_to_tt.centred_sums import find_centred_sums, write_centred_sums
 from cuesta.lowering.linalg_to_tt.columns import load_columns
 from cuesta.lowering.linalg_to_tt.frame import Frame, Value, blocks_along
 from cuesta.lowering.linalg_to_tt.kernel import KernelWriter, Node
 from cuesta.lowering.linalg_to_tt.last_block import row_with_last_block
-from cuesta.lowering.linalg_to_tt.lookups import in_order
+from cuesta.lowering.linalg_to_tt.memory.accesses import axes_to_store
+from cuesta.lowering.linalg_to_tt.memory.lookups import in_order
 from cuesta.lowering.linalg_to_tt.product import write_products
 from cuesta.lowering.linalg_to_tt.scalars import Scalars
 from cuesta.lowering.linalg_to_tt.scatter import load_operands, write_scatter

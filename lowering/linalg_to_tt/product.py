@@ -30,7 +30,7 @@ from cuesta.dialects.tt.fields import FLATTEN
 from cuesta.dialects.tt.types import element_of, shape_of
 from cuesta.dialects.types import byte_size, spelling_of
 from cuesta.lowering.linalg_to_tt.frame import Frame, Value, blocks_along, common_shape, stretched
-from cuesta.lowering.linalg_to_tt.row_ends import WIDE, along_rows, rounded_mask
+from cuesta.lowering.linalg_to_tt.memory.row_ends import WIDE, along_rows, rounded_mask
 from cuesta.sizes import Number
 from cuesta.sizes.powers import power_at_least
 

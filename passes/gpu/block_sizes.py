@@ -107,7 +107,7 @@ def choose(space: Space, walk: Walk, least: Mapping[int, int] = _NONE, beside: i
         block.grow(c, limit)
     warps = max(power_at_most(block.at_once() // (32 * per_thread)), 1)
     warps = min(warps, MOST_WARPS if space.whole else 4)
-    return Blocks(tuple(block.sizes), tuple(sorted(loops)), warps, walk.stages, tuple(sorted(walk.singles)))
+    return Blocks(tuple(block.sizes), tuple(sorted(loops)), warps, walk.stages, singles=tuple(sorted(walk.singles)))
 
 
 @dataclass

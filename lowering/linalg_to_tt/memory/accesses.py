@@ -16,9 +16,9 @@ from collections.abc import Sequence
 from cuesta.dialects import tt
 from cuesta.dialects.tt.types import shape_of
 from cuesta.dialects.types import byte_size, spelling_of
-from cuesta.lowering.linalg_to_tt import lookups
 from cuesta.lowering.linalg_to_tt.frame import Frame, Value, common_shape, stretched
-from cuesta.lowering.linalg_to_tt.row_ends import WIDE, load_mask, store_masks
+from cuesta.lowering.linalg_to_tt.memory import lookups
+from cuesta.lowering.linalg_to_tt.memory.row_ends import WIDE, load_mask, store_masks
 from cuesta.sizes import Number
 
 #: Bytes that memory moves at once: threads that access so many neighbours do as well as if all were neighbours.
