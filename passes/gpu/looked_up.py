@@ -11,6 +11,7 @@ window, distances. A thread that has eight positions side by side, as Triton wou
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from cuesta._mlir import arith, ir, tensor
@@ -22,12 +23,16 @@ from cuesta.passes.analysis.gathered_loops import gathered_loops
 from cuesta.passes.gpu.kernel_space import Space
 from cuesta.sizes.powers import power_at_least
 
-#: Positions of a program, two for each thread of four warps.
-POSITIONS = 256
+#: Positions of a program, two for each thread of four warps; and the fewest, two for each thread of a warp: of fewer,
+#: programs would have too little to do.
+POSITIONS, FEWEST = 256, 64
 #: Ops whose result has the neighbours of their first operand.
 _SAME = {
     op.OPERATION_NAME for op in (arith.IndexCastOp, arith.ExtSIOp, arith.ExtUIOp, arith.TruncIOp, arith.IndexCastUIOp)
 }
+
+#: Ops whose result has neighbours where both operands have, such as a position that is kept within a padded row.
+_OF_BOTH = {op.OPERATION_NAME for op in (arith.AddIOp, arith.MinSIOp, arith.MaxSIOp)}
 
 
 def looked_up_classes(generics: Sequence[ir.Operation]) -> list[int]:
@@ -70,7 +75,7 @@ def _follow(x: ir.Value) -> bool:
     operands = list(owner.operands)
     if owner.name in _SAME:
         return _follow(operands[0])
-    if owner.name == arith.AddIOp.OPERATION_NAME:
+    if owner.name in _OF_BOTH:
         return all(map(_follow, operands))
     if owner.name == arith.SubIOp.OPERATION_NAME:
         return _follow(operands[0]) and _is_constant(operands[1])
@@ -96,8 +101,8 @@ def _is_one(x: ir.Value) -> bool:
 
 def row_blocks(space: Space, most: int) -> list[int] | None:
     """The block of a kernel whose positions depend on `space.looked_up`: two positions for each thread, the fastest
-    first, and up to `most` rows that share them. None where no class is left for rows, or where the kernel reduces
-    something."""
+    first, and up to `most` rows that share them. None where no class is left for rows, where positions are few, or
+    where the kernel reduces something."""
     last = max(space.parallel, default=-1)
     rows = [c for c in space.parallel if c not in space.looked_up]
     if last not in space.looked_up or space.whole or not rows:
@@ -108,7 +113,7 @@ def row_blocks(space: Space, most: int) -> list[int] | None:
         for c in sorted(set(classes) - {last}, reverse=True):
             sizes[c] = min(room, _divisor(space.sizes[c]))
             room //= sizes[c]
-    return sizes
+    return sizes if math.prod(sizes[c] for c in space.looked_up) >= FEWEST else None
 
 
 def _divisor(size: int) -> int:

@@ -121,8 +121,10 @@ def _is_held(op: ir.Operation) -> bool:
 
 def _is_in_pairs(op: ir.Operation) -> bool:
     """Whether an op is a sum or product of numbers of bf16 that is rounded at once."""
+    if op.name not in _IN_PAIRS:
+        return False
     rounds = all(use.owner.operation.name == arith.TruncFOp.OPERATION_NAME for use in op.results[0].uses)
-    return op.name in _IN_PAIRS and rounds and all(map(_is_round, op.operands))
+    return rounds and all(map(_is_round, op.operands))
 
 
 def _is_computed_with(x: ir.Value) -> bool:

@@ -31,6 +31,41 @@ module {
       return %0 : tensor<96x512x512xbf16>
     }
 
+    // A row of three that is padded to four: positions are only kept within the row.
+    // CHECK-LABEL: func.func @padded
+    // CHECK-NOT: cuesta.looked_up
+    // CHECK-NOT: cuesta.apart
+    // CHECK: return
+    func.func @padded(%x: tensor<96x512x3xbf16>, %out: tensor<96x512x4xbf16> {bufferization.writable = true}) -> tensor<96x512x4xbf16> attributes {cuesta.parallel = [0, 1, 2], cuesta.sizes = [96, 512, 4]} {
+      %0 = linalg.generic {indexing_maps = [#whole], iterator_types = ["parallel", "parallel", "parallel"]} outs(%out : tensor<96x512x4xbf16>) attrs = {cuesta.classes = [0, 1, 2]} {
+      ^bb0(%old: bf16):
+        %1 = linalg.index 0 : index
+        %2 = linalg.index 1 : index
+        %3 = linalg.index 2 : index
+        %last = arith.constant 2 : index
+        %4 = arith.minsi %3, %last : index
+        %5 = tensor.extract %x[%1, %2, %4] : tensor<96x512x3xbf16>
+        linalg.yield %5 : bf16
+      } -> tensor<96x512x4xbf16>
+      return %0 : tensor<96x512x4xbf16>
+    }
+
+    // Of four positions for each row, a program would have too few elements.
+    // CHECK-LABEL: func.func @few_positions
+    // CHECK-NOT: cuesta.looked_up
+    // CHECK: return
+    func.func @few_positions(%at4: tensor<4xi64>, %x: tensor<96x512x3xbf16>, %out: tensor<96x512x4xbf16> {bufferization.writable = true}) -> tensor<96x512x4xbf16> attributes {cuesta.parallel = [0, 1, 2], cuesta.sizes = [96, 512, 4]} {
+      %0 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d2)>, #whole], iterator_types = ["parallel", "parallel", "parallel"]} ins(%at4 : tensor<4xi64>) outs(%out : tensor<96x512x4xbf16>) attrs = {cuesta.classes = [0, 1, 2]} {
+      ^bb0(%in: i64, %old: bf16):
+        %1 = linalg.index 0 : index
+        %2 = linalg.index 1 : index
+        %3 = arith.index_cast %in : i64 to index
+        %4 = tensor.extract %x[%1, %2, %3] : tensor<96x512x3xbf16>
+        linalg.yield %4 : bf16
+      } -> tensor<96x512x4xbf16>
+      return %0 : tensor<96x512x4xbf16>
+    }
+
     // The second half of a row follows itself: Triton loads it as it loads rows.
     // CHECK-LABEL: func.func @second_half
     // CHECK-NOT: cuesta.looked_up

@@ -136,3 +136,28 @@ module attributes {cuesta.target = "cuda:90"} {
     }) {arg_attrs = [{}, {}], cuesta.grid = [64, 1, 1], cuesta.stages = 3 : i64, cuesta.warps = 4 : i64, function_type = (tensor<256xf32>, tensor<256x!tt.ptr<bf16>>) -> (), noinline = false, sym_name = "relu", sym_visibility = "public"} : () -> ()
   }
 }
+
+// -----
+
+// What a loop hands on is computed with, whatever follows: an op without results, such as the loop's end, is no sum.
+// CHECK-LABEL: module attributes {cuesta.target = "cuda:90"}
+// CHECK: scf.for
+// CHECK: "tt.elementwise_inline_asm"
+// CHECK: scf.yield
+module attributes {cuesta.target = "cuda:90"} {
+  module @kernels {
+    "tt.func"() ({
+    ^bb0(%x: tensor<256xf32>):
+      %c0 = arith.constant 0 : i32
+      %c1 = arith.constant 1 : i32
+      %c8 = arith.constant 8 : i32
+      %most = scf.for %i = %c0 to %c8 step %c1 iter_args(%m = %x) -> (tensor<256xf32>) : i32 {
+        %e = math.exp %m : tensor<256xf32>
+        %n = arith.truncf %e : tensor<256xf32> to tensor<256xbf16>
+        %w = arith.extf %n : tensor<256xbf16> to tensor<256xf32>
+        scf.yield %w : tensor<256xf32>
+      }
+      "tt.return"() : () -> ()
+    }) {arg_attrs = [{}], cuesta.grid = [64, 1, 1], cuesta.stages = 3 : i64, cuesta.warps = 4 : i64, function_type = (tensor<256xf32>) -> (), noinline = false, sym_name = "handed_on", sym_visibility = "public"} : () -> ()
+  }
+}
