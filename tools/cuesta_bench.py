@@ -122,8 +122,8 @@ def _add_measurements(parser: argparse.ArgumentParser) -> None:
         "--prepare",
         type=int,
         metavar="N",
-        help="compile all cases into one cache first, N processes at a time; of a suite, "
-        "N cases at a time (half of the cores)",
+        help="compile all cases into one cache first, N processes at a time; of a suite, and with "
+        "--kernels, compile N cases at a time (half of the cores), and measure one after the other",
     )
     gpu.add_argument(
         "--no-cold",

@@ -25,7 +25,8 @@ from cuesta.tools.bench.reporting import gpu_page
 from cuesta.tools.bench.reporting import gpu_tables as tables
 from cuesta.tools.bench.reporting.gpu_page import page
 from cuesta.tools.bench.reporting.results import merged, read_results
-from cuesta.tools.bench.workers import processes
+from cuesta.tools.bench.workers import processes, waves
+from cuesta.tools.bench.workers.worker import HAS_TURN, WAITS
 from cuesta.tools.models import Built
 
 CPU = torch.device("cpu")
@@ -316,3 +317,13 @@ def test_what_is_prepared_lies_in_the_cache(tmp_path: Path) -> None:
     found = processes.run_job("times", "fn_small_8x8", ["cuesta"], "cpu", 1, 60, quiet, tmp_path)
     (graph,) = found["contenders"]["cuesta"]["graphs"]
     assert graph["cache"]["hit"]
+
+
+def test_kernels_are_profiled_one_case_after_the_other() -> None:
+    told: list[str] = []
+    cases = ["fn_small_8x8", "fn_small_8x8"]
+    found = list(waves.profile_side_by_side(cases, ["cuesta"], "cpu", 60, 2, told.append))
+    assert [name for name, _ in found] == cases
+    assert all(result["contenders"]["cuesta"]["rows"] is not None for _, result in found)
+    turns = [line.endswith(HAS_TURN) for line in told if line.endswith((WAITS, HAS_TURN))]
+    assert turns.count(True) == turns.count(False) == 2

@@ -23,7 +23,7 @@ from cuesta.tools.bench.reporting.history import about_machine, relative, title_
 from cuesta.tools.bench.reporting.plot import plot_ratios
 from cuesta.tools.bench.reporting.results import Results, command_line, read_results
 from cuesta.tools.bench.workers.processes import compile_case, compile_on_cpu, memory_peaks, prepare, run_job
-from cuesta.tools.bench.workers.waves import measure_wave
+from cuesta.tools.bench.workers.waves import measure_wave, profile_side_by_side
 from cuesta.torch_private.configs import recurrent_layers
 
 COMPILE_ROUNDS = 3
@@ -152,36 +152,50 @@ def measure_in_processes(
 ) -> Results:
     """Measures every case in a process of its own. Prints its results and updates the files after each case."""
     section, pages = section_of(arguments), PAGES[arguments.device]
-    what = "times" if section == "language" else section
-    threads = torch.get_num_threads() if device == "cpu" else None
     results = _nothing_yet(arguments)
     about = results["machine"]
-    with prepared(arguments, cases, contenders, device, progress) as cache:
-        for case in cases:
-            if section == "compile":
-                rounds, limit = arguments.repeats or 1, arguments.limit
-                found: dict[str, Any] = compile_case(case.name, contenders, device, limit, rounds, progress)
-                gpus = [part.pop("gpu", None) for part in found.values()]
-            else:
-                repeats, limit = arguments.repeats, arguments.limit
-                found = run_job(what, case.name, contenders, device, repeats, limit, progress, cache, threads)
-                gpus = [found.pop("gpu", None)]
-            about["gpu"] = next(filter(None, gpus), about.get("gpu", {}))
-            results[section][case.name] = found
-            pages.show_section(section, {case.name: found})
-            keep(arguments, results)
+    for name, found in _measured(arguments, section, [case.name for case in cases], contenders, device, progress):
+        parts = found.values() if section == "compile" else [found]
+        gpus = [part.pop("gpu", None) for part in parts]
+        about["gpu"] = next(filter(None, gpus), about.get("gpu", {}))
+        results[section][name] = found
+        pages.show_section(section, {name: found})
+        keep(arguments, results)
     return results
+
+
+def _measured(
+    arguments: argparse.Namespace,
+    section: str,
+    cases: Sequence[str],
+    contenders: Sequence[str],
+    device: str,
+    progress: Progress,
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each case with its results of a section, as soon as it is measured."""
+    limit, repeats = arguments.limit, arguments.repeats
+    if section == "compile":
+        for case in cases:
+            yield case, compile_case(case, contenders, device, limit, repeats or 1, progress)
+    elif section == "kernels" and arguments.prepare:
+        yield from profile_side_by_side(cases, contenders, device, limit, arguments.prepare, progress)
+    else:
+        what = "times" if section == "language" else section
+        threads = torch.get_num_threads() if device == "cpu" else None
+        with prepared(arguments, cases, contenders, device, progress) as cache:
+            for case in cases:
+                yield case, run_job(what, case, contenders, device, repeats, limit, progress, cache, threads)
 
 
 @contextmanager
 def prepared(
-    arguments: argparse.Namespace, cases: Sequence[Case], contenders: Sequence[str], device: str, progress: Progress
+    arguments: argparse.Namespace, cases: Sequence[str], contenders: Sequence[str], device: str, progress: Progress
 ) -> Iterator[Path | None]:
     """With --prepare, a folder of caches that has the code of every case and contender."""
     if not arguments.prepare:
         yield None
         return
     with tempfile.TemporaryDirectory(prefix="cuesta-bench-") as folder:
-        cache, names = Path(folder), [case.name for case in cases]
-        prepare(names, contenders, device, arguments.limit, arguments.prepare, cache, progress)
+        cache = Path(folder)
+        prepare(cases, contenders, device, arguments.limit, arguments.prepare, cache, progress)
         yield cache

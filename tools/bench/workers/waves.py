@@ -1,4 +1,4 @@
-"""Measures several cases as a wave: they compile side by side, then are timed one after the other.
+"""Measures several cases side by side: they compile at the same time, and are timed one after the other.
 
 First each backend compiles each case in a fresh process with empty caches, several processes at a time: its cold
 compile time, which the others slow down. Then a process for each case loads what was compiled, and compares the results
@@ -55,6 +55,23 @@ def measure_wave(
             progress(f"{case}: again, alone")
             for _, result in measured({case: places[case]}):
                 yield case, _completed(result, compiled[case], len(cases))
+
+
+def profile_side_by_side(
+    cases: Sequence[str], contenders: Sequence[str], device: str, limit: float, together: int, progress: Progress
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each case, as soon as it is done, with a worker's results of kernels; `together` of them run at a time. While one
+    is profiled, the others compile, and none else is: their kernels may run in between, which a row's mean shows."""
+    with tempfile.TemporaryDirectory(prefix="cuesta-bench-", ignore_cleanup_errors=True) as name:
+        turn = Path(name) / "turn"
+        turn.touch()
+        with ThreadPoolExecutor(together) as pool:
+            jobs = {
+                pool.submit(run_job, "kernels", case, contenders, device, None, limit, progress, turn=turn): case
+                for case in cases
+            }
+            for job in as_completed(jobs):
+                yield jobs[job], job.result()
 
 
 def _completed(result: dict[str, Any], cold: dict[str, Any], processes: int) -> dict[str, Any]:

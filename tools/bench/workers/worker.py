@@ -14,7 +14,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -75,12 +75,22 @@ def times(job: Job, case: Case, where: torch.device) -> dict[str, Any]:
     with contextlib.ExitStack() as turn:
 
         def begin() -> None:
-            if job.turn:
-                progress(WAITS)
-                fcntl.flock(turn.enter_context(open(job.turn)), fcntl.LOCK_EX)
-                progress(HAS_TURN)
+            turn.enter_context(_turn(job))
 
         return measure_case(case, contenders, where, job.rounds, job.save, progress, begin)
+
+
+@contextlib.contextmanager
+def _turn(job: Job) -> Iterator[None]:
+    """Waits until no other worker measures, where the job has a `turn`, and lets none do so in the context."""
+    if not job.turn:
+        yield
+        return
+    progress(WAITS)
+    with open(job.turn) as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        progress(HAS_TURN)
+        yield
 
 
 def compile_once(job: Job, case: Case, where: torch.device) -> dict[str, Any]:
@@ -167,7 +177,8 @@ def kernels(job: Job, case: Case, where: torch.device) -> dict[str, Any]:
                 for _ in range(WARM_CALLS):
                     call()
                 both = [ProfilerActivity.CPU, ProfilerActivity.CUDA]
-                launches = record(call, where, PROFILED_CALLS, both if where.type == "cuda" else both[:1])
+                with _turn(job):
+                    launches = record(call, where, PROFILED_CALLS, both if where.type == "cuda" else both[:1])
             except Exception as error:
                 found[name] = failure(error)
                 progress(f"{name} failed: {found[name]['failed']}")
