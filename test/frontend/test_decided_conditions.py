@@ -7,12 +7,13 @@ from collections.abc import Callable
 import pytest
 import torch
 from torch import Tensor
-from torch.fx import GraphModule
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx import Graph, GraphModule
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from cuesta.frontend.fx_passes.constants.decided_conditions import decide_conditions
 
-ROWS = torch.arange(8)
+aten = torch.ops.aten
 LOW = torch.finfo(torch.float32).min
 
 
@@ -71,3 +72,22 @@ def test_results_keep_their_strides() -> None:
     x = torch.randn(8)
     gm, ops = decided(lambda x: torch.where((rows() >= 0).expand(8, 8), x, LOW), x)
     assert gm(x).stride() == (8, 1) and "where.self" not in ops
+
+
+def test_a_number_on_another_device_stays_where_it_is() -> None:
+    mode, graph = FakeTensorMode(), Graph()
+    with mode:
+        x = graph.placeholder("x")
+        x.meta["val"] = torch.empty(4, device="cuda")
+        number = graph.call_function(aten.scalar_tensor.default, (0.0,))
+        number.meta["val"] = torch.empty(())
+        hides = graph.call_function(aten.full.default, ([4], False), {"device": torch.device("cuda")})
+        hides.meta["val"] = torch.empty(4, dtype=torch.bool, device="cuda")
+        chosen = graph.call_function(aten.where.self, (hides, x, number))
+        chosen.meta["val"] = torch.empty(4, device="cuda")
+        doubled = graph.call_function(aten.mul.Tensor, (chosen, 2))
+        doubled.meta["val"] = torch.empty(4, device="cuda")
+    graph.output((doubled,))
+    gm = GraphModule(torch.nn.Module(), graph)
+    decide_conditions(gm)
+    assert doubled.args[0] is chosen

@@ -88,11 +88,11 @@ def _decided(condition: Node) -> bool | None:
 
 
 def _as(write: NodeWriter, operand: Any, node: Node) -> Node | None:
-    """An operand of a pointwise op as the op's result; None for a number, and where views or callers of the graph would
-    find other strides."""
-    if not isinstance(operand, Node):
-        return None
+    """An operand of a pointwise op as the op's result. None for a number, which may be a tensor elsewhere, and where
+    views or callers of the graph would find other strides."""
     wanted = node.meta["val"]
+    if not isinstance(operand, Node) or operand.meta["val"].device != wanted.device:
+        return None
     if operand.meta["val"].dtype != wanted.dtype:
         operand = write.call(aten._to_copy.default, operand, dtype=wanted.dtype)
     if operand.meta["val"].shape != wanted.shape:
