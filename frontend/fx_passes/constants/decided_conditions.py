@@ -61,13 +61,18 @@ def decide_conditions(gm: GraphModule) -> None:
 
 
 def _is_choice(node: Node) -> bool:
-    """Whether a node chooses by a condition, or joins two conditions, all of known sizes."""
+    """Whether a node chooses by a condition, or joins two conditions, all of known sizes, and no result of the graph is
+    the node or a view of it: that would then be an argument, or share the memory of other results."""
     packet, value = packet_of(node), node.meta.get("val")
-    if not isinstance(value, Tensor) or not all(isinstance(n, int) for n in value.shape):
+    if not isinstance(value, Tensor) or not all(isinstance(n, int) for n in value.shape) or _is_returned(node):
         return False
     if packet is aten.where:
         return len(node.args) == 3
     return packet in _NEUTRAL and all(isinstance(n, Node) and n.meta["val"].dtype == torch.bool for n in node.args)
+
+
+def _is_returned(node: Node) -> bool:
+    return any(user.op == "output" or (is_view(user) and _is_returned(user)) for user in node.users)
 
 
 def _decided(condition: Node) -> bool | None:
@@ -89,7 +94,7 @@ def _decided(condition: Node) -> bool | None:
 
 def _as(write: NodeWriter, operand: Any, node: Node) -> Node | None:
     """An operand of a pointwise op as the op's result. None for a number, which may be a tensor elsewhere, and where
-    views or callers of the graph would find other strides."""
+    views would find other strides."""
     wanted = node.meta["val"]
     if not isinstance(operand, Node) or operand.meta["val"].device != wanted.device:
         return None
@@ -97,8 +102,7 @@ def _as(write: NodeWriter, operand: Any, node: Node) -> Node | None:
         operand = write.call(aten._to_copy.default, operand, dtype=wanted.dtype)
     if operand.meta["val"].shape != wanted.shape:
         operand = write.call(aten.expand.default, operand, list(wanted.shape))
-    if any(user.op == "output" or is_view(user) for user in node.users):
-        # A result of the graph is no argument of it.
+    if any(map(is_view, node.users)) and operand.meta["val"].stride() != wanted.stride():
         operand = write.call(aten.clone.default, operand)
         if operand.meta["val"].stride() != wanted.stride():
             return None
