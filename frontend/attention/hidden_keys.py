@@ -7,6 +7,8 @@ index(%table, [%i]) + %bias         hides nothing if %bias does not: the table's
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch.fx import Node
 
@@ -20,26 +22,35 @@ _SUMS = (aten.mm, aten.bmm, aten.addmm, aten.baddbmm, aten.convolution)
 _READS = (aten.index, aten._unsafe_index, aten.embedding, aten.gather, aten.index_select)
 
 
-def condition_of(mask: Node) -> Node | None:
-    """A condition without which a mask hides a key, with the mask's dims, of which some may be 1; None if none is
-    known."""
-    packet = packet_of(mask)
-    if is_conversion(mask) or packet in (aten.expand, aten.clone):
-        found = [condition_of(mask.args[0])]  # type: ignore[arg-type]
-    elif packet is aten.add:
-        found = [condition_of(operand) for operand in tensor_nodes(mask.args)]
-    else:
-        found = [mask.args[0]] if _is_choice(mask) else []  # type: ignore[list-item]
-    dims = mask.meta["val"].dim()
-    return next((c for c in found if c is not None and c.meta["val"].dim() == dims), None)
+def condition_of(mask: Node, keys: int) -> Node | None:
+    """The condition without which a mask over so many keys hides a key, where nothing else in the mask may hide one. It
+    has the mask's dims, of which some may be 1. None if no such condition is known: a row of which one term hides what
+    another shows would see nothing, and each of its keys, of those that the first hides as well, weighs the same."""
+    found: Node | None = None
+    if is_conversion(mask) or packet_of(mask) in (aten.expand, aten.clone):
+        found = condition_of(mask.args[0], keys)  # type: ignore[arg-type]
+    elif packet_of(mask) is aten.add and not mask.kwargs:
+        hiding = [operand for operand in tensor_nodes(mask.args) if may_hide(operand, keys)]
+        found = condition_of(hiding[0], keys) if len(hiding) == 1 else None
+    elif _is_choice(mask) and not _hides_too(mask.args[1], keys):
+        found = mask.args[0]  # type: ignore[assignment]
+    return found if found is not None and found.meta["val"].dim() == mask.meta["val"].dim() else None
 
 
 def _is_choice(mask: Node) -> bool:
     """Whether a mask is what its first operand chooses, and elsewhere a number that hides."""
-    if packet_of(mask) is not aten.where:
-        return False
-    number, lowest = filling_of(mask.args[2]), torch.finfo(mask.meta["val"].dtype).min
-    return number is not None and number <= lowest / 2
+    return packet_of(mask) is aten.where and _is_lowest(mask.args[2])
+
+
+def _hides_too(shown: Any, keys: int) -> bool:
+    """Whether what a mask has where it shows keys may hide some."""
+    return _is_lowest(shown) if filling_of(shown) is not None else may_hide(shown, keys)
+
+
+def _is_lowest(operand: Any) -> bool:
+    """Whether all numbers of a tensor are one that is so low that its key weighs nothing."""
+    number = filling_of(operand)
+    return number is not None and number <= torch.finfo(operand.meta["val"].dtype).min / 2
 
 
 def may_hide(mask: Node, keys: int) -> bool:

@@ -49,8 +49,8 @@ def spell_out_masks(gm: GraphModule, options: Options) -> None:
     found = [node for node in gm.graph.nodes if packet_of(node) is torch.ops.cuesta.attention]
     spellings: dict[Node, Callable[..., Any]] = {}
     for call in [node for node in found if _is_ours(node, is_interpreted)]:
-        shows, added = _parts(call.args[_MASK])
         keys = call.args[1].meta["val"].size(2)
+        shows, added = _parts(call.args[_MASK], keys)
         spellings[call] = functools.partial(_forward, hides=added is None or may_hide(added, keys))
         call.update_arg(_MASK, (shows, added))
     if spellings:
@@ -70,12 +70,12 @@ def _is_ours(call: Node, is_interpreted: bool) -> bool:
     return fits and q.dtype in _TYPES and q.size(3) in _HEADS and v.size(3) in _HEADS
 
 
-def _parts(mask: Any) -> tuple[Node | None, Node | None]:
-    """Where a mask shows keys, if that is known, and what it adds to the scores. Only one of the two if it adds 0 where
-    it shows a key, and hides it by -inf elsewhere."""
+def _parts(mask: Any, keys: int) -> tuple[Node | None, Node | None]:
+    """Where a mask over so many keys shows them, if that is known, and what it adds to the scores. Only one of the two
+    if it adds 0 where it shows a key, and hides it by -inf elsewhere."""
     if mask.meta["val"].dtype == torch.bool:
         return mask, None
-    condition = condition_of(mask)
+    condition = condition_of(mask, keys)
     plain = packet_of(mask) is aten.where and [filling_of(x) for x in mask.args[1:]] == [0, -math.inf]
     is_whole = condition is not None and condition.meta["val"].shape == mask.meta["val"].shape
     return condition, None if plain and is_whole else mask

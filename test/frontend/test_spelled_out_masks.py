@@ -123,6 +123,33 @@ def test_what_a_choice_hides_is_read_off_its_condition() -> None:
     assert attention_under(mask, TABLE, DISTANCES, torch.tensor([70, KEYS])) == ["bounded"]
 
 
+LEFT = torch.arange(KEYS) >= torch.tensor([[100], [0]])
+HIDDEN = torch.finfo(torch.bfloat16).min
+
+
+def chosen(shown: Tensor, branch: Tensor | float = 0.0, hidden: float = HIDDEN) -> Tensor:
+    return torch.where(shown, branch, hidden).to(torch.bfloat16)
+
+
+TWO_TERMS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "added": lambda first, second: chosen(first) + chosen(second),
+    "chosen": lambda first, second: chosen(first, chosen(second)),
+    "by -inf": lambda first, second: chosen(first, chosen(second, hidden=-math.inf)),
+    "multiplied": lambda first, second: chosen(first) + (1 - second.to(torch.bfloat16)) * HIDDEN,
+    "subtracted": lambda first, second: torch.sub(chosen(first | second), chosen(first), alpha=0),
+}
+
+
+@pytest.mark.parametrize("name", TWO_TERMS)
+def test_rows_of_which_one_term_hides_what_another_shows(name: str) -> None:
+    """The keys of a row that sees nothing weigh the same, of those behind the last that the first term shows, too."""
+
+    def mask(triangle: Tensor, shown: Tensor) -> Tensor:
+        return TWO_TERMS[name](triangle[None, None], shown[:, None, None, :])
+
+    assert "bounded" in attention_under(mask, torch.ones(QUERIES, KEYS, dtype=torch.bool).tril(), LEFT)
+
+
 def test_an_argument_may_hide_keys() -> None:
     assert attention_under(lambda mask: mask * 1.0, MASKS["-inf"]()) == ["bounded", "read"]
 
