@@ -239,7 +239,7 @@ def _columns(space: Space, shared: int) -> dict[int, int]:
     if space.columns is not None:
         count = space.sizes[space.columns]
         return {space.columns: min(NARROW if count <= NARROW else _width(count, WIDTHS), _share(shared))}
-    return space.runs(SQUARE)
+    return space.runs(SQUARE, SIDE_BY_SIDE)
 
 
 def _streamed(width: int, packed: int) -> tuple[int, int]:

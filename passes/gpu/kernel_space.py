@@ -50,15 +50,18 @@ class Space:
         most = max(self.elements_of(t) for t in self.tensors)
         return {t[-1] for t in self.tensors if t and 4 * self.elements_of(t) >= most}
 
-    def runs(self, least: int) -> dict[int, int]:
-        """Class → how many of its elements take part in `least` neighbours of some large tensor, or in more. Empty if
-        all have the same neighbours, or 32 bytes of them: then a block of these is read and written in order."""
-        most = max(self.elements_of(t) for t in self.tensors)
-        found = {_last(t, self.sizes, least) for t in self.tensors if t and 4 * self.elements_of(t) >= most}
+    def runs(self, least: int, most: int) -> dict[int, int]:
+        """Class → how many of its elements take part in `least` neighbours of some large tensor, or in more; in fewer
+        where a block of all would have more than `most` elements. Empty if all have the same neighbours, or 32 bytes of
+        them: then a block of these is read and written in order."""
+        largest = max(self.elements_of(t) for t in self.tensors)
+        found = {_last(t, self.sizes, least) for t in self.tensors if t and 4 * self.elements_of(t) >= largest}
         is_in_order = len(self.fastest) == 1 and self.elements_of([*self.fastest]) * self.width >= _SECTOR
         joined: dict[int, int] = {}
         for c, n in (part for run in found for part in run) if len(found) > 1 and not is_in_order else ():
             joined[c] = max(joined.get(c, 1), n)
+        while math.prod(joined.values()) > most:
+            joined[max(joined, key=joined.__getitem__)] //= 2
         return joined
 
     @functools.cached_property

@@ -61,6 +61,18 @@ module {
       return %0 : tensor<16x64x96x2x96x2xbf16>
     }
 
+    // Three orders, each with 32 neighbours of its own: a block of them all would have 32,768 elements.
+    // CHECK-LABEL: func.func @three_orders
+    // CHECK-SAME: cuesta.blocks = [16, 16, 8]
+    func.func @three_orders(%x: tensor<64x64x64xf32>, %y: tensor<64x64x64xf32>, %z: tensor<64x64x64xf32>) -> tensor<64x64x64xf32> attributes {cuesta.parallel = [0, 1, 2], cuesta.sizes = [64, 64, 64]} {
+      %0 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d1, d2)>, affine_map<(d0, d1, d2) -> (d0, d2, d1)>, affine_map<(d0, d1, d2) -> (d2, d1, d0)>], iterator_types = ["parallel", "parallel", "parallel"]} ins(%x, %y : tensor<64x64x64xf32>, tensor<64x64x64xf32>) outs(%z : tensor<64x64x64xf32>) attrs = {cuesta.classes = [0, 1, 2]} {
+      ^bb0(%a: f32, %b: f32, %o: f32):
+        %s = arith.addf %a, %b : f32
+        linalg.yield %s : f32
+      } -> tensor<64x64x64xf32>
+      return %0 : tensor<64x64x64xf32>
+    }
+
     // Rows that fit: whole, several to a program.
     // CHECK-LABEL: func.func @rows
     // CHECK-SAME: cuesta.blocks = [4, 256]
