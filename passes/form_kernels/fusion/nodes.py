@@ -191,20 +191,19 @@ def collect(block: ir.Block, atomics: bool = False, written: Collection[Value] =
 
 
 def _mark_makers(nodes: Sequence[Node]) -> None:
+    """Marks the elementwise nodes between products and what computes its left factor from them."""
     writer = {result: node for node in nodes for result in node.results}
-
-    def is_made_of_product(value: Value) -> bool:
-        node = writer.get(value)
-        if node is None or node.product is not None:
-            return node is not None
-        if all(node.parallel) and not node.makes_factor:
-            made = [is_made_of_product(read.value) for read in node.reads]  # all, as each marks what it finds
-            node.makes_factor = any(made)
-        return node.makes_factor
-
+    #: Products, and elementwise nodes that compute with what such make.
+    made: set[Value] = set()
     for node in nodes:
-        if node.factor is not None:
-            is_made_of_product(node.reads[0].value)
+        if node.product is not None or (all(node.parallel) and any(read.value in made for read in node.reads)):
+            made.update(node.results)
+    pending = [node.reads[0].value for node in nodes if node.factor is not None]
+    while pending:
+        value = pending.pop()
+        if value in made and (node := writer[value]).product is None and not node.makes_factor:
+            node.makes_factor = True
+            pending += [read.value for read in node.reads]
 
 
 def _item(index: int, op: ir.Operation, atomics: bool) -> Item:
