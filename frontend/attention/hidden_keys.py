@@ -55,15 +55,24 @@ def _is_lowest(operand: Any) -> bool:
 
 def may_hide(mask: Node, keys: int) -> bool:
     """Whether some element of a mask over so many keys may be so low that its key weighs nothing."""
-    packet = packet_of(mask)
-    if packet in _SUMS:
-        return False
-    if packet in _READS:
-        (table, *_) = tensor_nodes(mask.args)
-        return not table.meta["val"].is_floating_point()
-    if is_view(mask) or is_conversion(mask) or packet is aten.clone:
-        return may_hide(mask.args[0], keys)  # type: ignore[arg-type]
-    if torch.Tag.pointwise in getattr(mask.target, "tags", ()) and filling_of(mask) is None:
-        return _is_choice(mask) or any(may_hide(operand, keys) for operand in tensor_nodes(mask.args))
-    # A number for each head hides no key.
-    return bool(mask.meta["val"].numel() >= keys)
+    pending: list[Any] = [mask]
+    seen: set[Node] = set()
+    while pending:
+        node = pending.pop()
+        packet = packet_of(node)
+        if node in seen or packet in _SUMS:
+            continue
+        seen.add(node)
+        if packet in _READS:
+            (table, *_) = tensor_nodes(node.args)
+            if not table.meta["val"].is_floating_point():
+                return True
+        elif is_view(node) or is_conversion(node) or packet is aten.clone:
+            pending.append(node.args[0])
+        elif torch.Tag.pointwise in getattr(node.target, "tags", ()) and filling_of(node) is None:
+            if _is_choice(node):
+                return True
+            pending += tensor_nodes(node.args)
+        elif node.meta["val"].numel() >= keys:  # a number for each head hides no key
+            return True
+    return False
