@@ -17,15 +17,16 @@ from cuesta.frontend.python_steps import is_view
 
 aten = torch.ops.aten
 
-#: Ops whose results are weighted sums, or elements of a table.
+#: Ops whose results are sums of products, and ops that read elements of a table at positions.
 _SUMS = (aten.mm, aten.bmm, aten.addmm, aten.baddbmm, aten.convolution)
 _READS = (aten.index, aten._unsafe_index, aten.embedding, aten.gather, aten.index_select)
 
 
 def condition_of(mask: Node, keys: int) -> Node | None:
     """The condition without which a mask over so many keys hides a key, where nothing else in the mask may hide one. It
-    has the mask's dims, of which some may be 1. None if no such condition is known: a row of which one term hides what
-    another shows would see nothing, and each of its keys, of those that the first hides as well, weighs the same."""
+    has the mask's dims, of which some may be 1. None if no such condition is known. Where a second term hides all that
+    the first one shows of a row, the row sees nothing, and all its keys weigh the same: the condition of one term would
+    say too little."""
     found: Node | None = None
     if is_conversion(mask) or packet_of(mask) in (aten.expand, aten.clone):
         found = condition_of(mask.args[0], keys)  # type: ignore[arg-type]

@@ -18,7 +18,7 @@ from cuesta.dialects.upstream_fields import INDEX_DIM
 
 def gathered(generic: ir.Operation) -> list[ir.Value]:
     """The tensors that a generic reads at computed positions, once for each read."""
-    return [op.operands[0] for op in _reads(generic)]
+    return [op.operands[0] for op in computed_reads(generic)]
 
 
 def gathered_loops(generic: ir.Operation) -> list[tuple[ir.Value, list[list[int]]]]:
@@ -27,11 +27,12 @@ def gathered_loops(generic: ir.Operation) -> list[tuple[ir.Value, list[list[int]
     maps = operand_dims(generic)
     return [
         (op.operands[0], [_loops_behind(position, maps) for position in list(op.operands)[1:]])
-        for op in _reads(generic)
+        for op in computed_reads(generic)
     ]
 
 
-def _reads(generic: ir.Operation) -> list[ir.Operation]:
+def computed_reads(generic: ir.Operation) -> list[ir.Operation]:
+    """The ops of a generic's body that read an element at computed positions."""
     return [op for op in body_ops(generic) if op.name == tensor.ExtractOp.OPERATION_NAME]
 
 

@@ -22,7 +22,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from cuesta._mlir import func, ir, tensor
+from cuesta._mlir import func, ir
 from cuesta.dialects import host
 from cuesta.dialects.kernel_fields import (
     ALIGN,
@@ -44,7 +44,6 @@ from cuesta.dialects.kernel_fields import (
 )
 from cuesta.dialects.kernel_module import (
     argument_shapes,
-    body_ops,
     is_computed_with,
     kernel_modules,
     operand_classes,
@@ -56,6 +55,7 @@ from cuesta.dialects.product import tile_of
 from cuesta.dialects.types import byte_size, spelling_of
 from cuesta.dialects.upstream_fields import INDEX_DIM
 from cuesta.errors import Unsupported
+from cuesta.passes.analysis.gathered_loops import computed_reads
 from cuesta.passes.analysis.launches import Launch, common_divisor, is_wide, largest, launches_of
 from cuesta.passes.gpu.block_sizes import SQUARE, Blocks, choose, product_blocks, window_blocks
 from cuesta.passes.gpu.kernel_space import Space, Walk
@@ -154,6 +154,7 @@ class _Kernel:
             for value, classes in list(zip(g.operands, operand_classes(g), strict=True))[-len(g.results) :]
             if _in_memory(value)
         ]
+        looked_up = looked_up_classes(generics)  # marks the reads that are counted below
         space = Space(
             about,
             frozenset(PARALLEL.of(function)),
@@ -161,9 +162,9 @@ class _Kernel:
             written,
             [CLASSES.of(g) for g in generics] or [[]],
             _width(function, launches),
-            gathers=any(op.name == tensor.ExtractOp.OPERATION_NAME for g in generics for op in body_ops(g)),
-            looked_up=looked_up_classes(generics),
-            lookups=sum(APART.is_on(op) for g in generics for op in body_ops(g)),
+            gathers=any(map(computed_reads, generics)),
+            looked_up=looked_up,
+            lookups=sum(APART.is_on(op) for g in generics for op in computed_reads(g)),
             scatters=any(map(is_scatter, generics)),
         )
         return _Kernel(function, launches, generics, sizes, space)
@@ -368,9 +369,7 @@ def _require_room(function: func.FuncOp, covered: Sequence[tuple[Number, int]]) 
 def _read_at_positions(generic: ir.Operation, function: func.FuncOp, launches: Sequence[Launch]) -> Iterator[list[int]]:
     """For each tensor that a generic's body reads at computed positions, while a loop walks its last dim: the generic's
     classes, that of this loop last, as of a tensor that has all of them as dims. Small tensors stay in a cache."""
-    for op in body_ops(generic):
-        if op.name != tensor.ExtractOp.OPERATION_NAME:
-            continue
+    for op in computed_reads(generic):
         shape = argument_shapes(function).get(op.operands[0])
         if shape is None or math.prod(largest(launches, shape[0])) < _CACHED:
             continue

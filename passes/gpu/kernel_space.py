@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -47,18 +48,23 @@ class Space:
     @functools.cached_property
     def fastest(self) -> set[int]:
         """The classes that walk the contiguous dim of a large tensor."""
+        return {t[-1] for t in self._large}
+
+    @functools.cached_property
+    def _large(self) -> list[Sequence[int]]:
         most = max(self.elements_of(t) for t in self.tensors)
-        return {t[-1] for t in self.tensors if t and 4 * self.elements_of(t) >= most}
+        return [t for t in self.tensors if t and 4 * self.elements_of(t) >= most]
 
     def runs(self, least: int, most: int) -> dict[int, int]:
         """Class → how many of its elements take part in `least` neighbours of some large tensor, or in more; in fewer
         where a block of all would have more than `most` elements. Empty if all have the same neighbours, or 32 bytes of
         them: then a block of these is read and written in order."""
-        largest = max(self.elements_of(t) for t in self.tensors)
-        found = {_last(t, self.sizes, least) for t in self.tensors if t and 4 * self.elements_of(t) >= largest}
+        found = {_last(t, self.sizes, least) for t in self._large}
         is_in_order = len(self.fastest) == 1 and self.elements_of([*self.fastest]) * self.width >= _SECTOR
+        if len(found) < 2 or is_in_order:
+            return {}
         joined: dict[int, int] = {}
-        for c, n in (part for run in found for part in run) if len(found) > 1 and not is_in_order else ():
+        for c, n in itertools.chain(*found):
             joined[c] = max(joined.get(c, 1), n)
         while math.prod(joined.values()) > most:
             joined[max(joined, key=joined.__getitem__)] //= 2

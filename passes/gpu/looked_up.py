@@ -14,12 +14,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from cuesta._mlir import arith, ir, tensor
+from cuesta._mlir import arith, ir
 from cuesta.dialects.kernel_fields import APART, CLASSES, windowed_dims
 from cuesta.dialects.kernel_module import body_ops
 from cuesta.dialects.named_linalg import is_generic, is_index
 from cuesta.dialects.product import tile_of
-from cuesta.passes.analysis.gathered_loops import gathered_loops
+from cuesta.dialects.upstream_fields import constant_of
+from cuesta.passes.analysis.gathered_loops import computed_reads, gathered_loops
 from cuesta.passes.gpu.kernel_space import Space
 from cuesta.sizes.powers import power_at_least
 
@@ -45,8 +46,7 @@ def looked_up_classes(generics: Sequence[ir.Operation]) -> list[int]:
     for generic in generics:
         if not is_generic(generic):
             continue
-        reads = [op for op in body_ops(generic) if op.name == tensor.ExtractOp.OPERATION_NAME]
-        for read, (_, loops) in zip(reads, gathered_loops(generic), strict=True):
+        for read, (_, loops) in zip(computed_reads(generic), gathered_loops(generic), strict=True):
             *others, last = list(read.operands)[1:] or [None]
             if last is None or _follow(last):
                 continue
@@ -78,9 +78,9 @@ def _follow(x: ir.Value) -> bool:
     if owner.name in _OF_BOTH:
         return all(map(_follow, operands))
     if owner.name == arith.SubIOp.OPERATION_NAME:
-        return _follow(operands[0]) and _is_constant(operands[1])
+        return _follow(operands[0]) and constant_of(operands[1]) is not None
     if owner.name == arith.MulIOp.OPERATION_NAME:
-        return _is_one(operands[1]) and _follow(operands[0])
+        return constant_of(operands[1]) == 1 and _follow(operands[0])
     return owner.name == arith.SelectOp.OPERATION_NAME and all(map(_follow, operands[1:]))
 
 
@@ -89,14 +89,6 @@ def _yielded(result: ir.Value) -> ir.Value:
     number = list(result.owner.results).index(result)
     value: ir.Value = list(body_ops(result.owner))[-1].operands[number]
     return value
-
-
-def _is_constant(x: ir.Value) -> bool:
-    return not isinstance(x.owner, ir.Block) and x.owner.name == arith.ConstantOp.OPERATION_NAME
-
-
-def _is_one(x: ir.Value) -> bool:
-    return _is_constant(x) and x.owner.attributes["value"].value == 1
 
 
 def row_blocks(space: Space, most: int) -> list[int] | None:

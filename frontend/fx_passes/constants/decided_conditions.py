@@ -72,6 +72,7 @@ def _is_choice(node: Node) -> bool:
 
 
 def _is_returned(node: Node) -> bool:
+    """Whether a result of the graph is the node, or a view of it."""
     return any(user.op == "output" or (is_view(user) and _is_returned(user)) for user in node.users)
 
 

@@ -191,7 +191,7 @@ def collect(block: ir.Block, atomics: bool = False, written: Collection[Value] =
 
 
 def _mark_makers(nodes: Sequence[Node]) -> None:
-    """Marks the elementwise nodes between products and what computes its left factor from them."""
+    """Marks the elementwise nodes that compute a product's left factor from the results of other products."""
     writer = {result: node for node in nodes for result in node.results}
     #: Products, and elementwise nodes that compute with what such make.
     made: set[Value] = set()

@@ -148,23 +148,11 @@ def build_kernel(
         list(inputs.values()), _gathered_classes(members, loops, layouts), written, loops, preferred, placed, sizes
     )
     rank = {c: i for i, c in enumerate(order)}
-
-    def dense(value: Value, chosen: list[int] | None) -> Operand:
-        node, dims = written[value]
-        classes = [loops[node.index][d] for d in dims]
-        dims_order = chosen if chosen is not None else sorted(range(len(dims)), key=lambda i: rank[classes[i]])
-        classes = [classes[i] for i in dims_order]
-        shape = [sizes[c] for c in classes]
-        strides = list(dense_strides(shape, range(len(shape))))
-        return Operand(value, spelling_of(value), classes, shape, strides, dims_order)
-
-    def output(value: Value) -> Operand:
-        if value not in placed:
-            return dense(value, preferred.get(value))
-        node, dims = written[value]
-        return _place(value, [loops[node.index][d] if d >= 0 else d for d in dims], placed[value])
-
-    made = {v: output(v) if v in set(outputs) else dense(v, None) for v in written}
+    results = _Results(loops, sizes, written, rank)
+    made = {
+        v: results.output(v, preferred.get(v), placed.get(v)) if v in set(outputs) else results.dense(v)
+        for v in written
+    }
 
     def kernel_node(node: Node) -> KernelNode:
         reads = [
@@ -186,6 +174,36 @@ def build_kernel(
         gathered=[_gathered(v, layouts[v]) for v in dict.fromkeys(v for n in members for v in n.gathers)],
         loop_of={index: {c: d for d, c in enumerate(classes)} for index, classes in loops.items()},
     )
+
+
+@dataclass(frozen=True)
+class _Results:
+    """Where the nodes of a group write: node index → the classes of its loops, the size of each class, value → the node
+    that writes it and the loop of each of its dims, and the place of each class in the kernel's order."""
+
+    loops: Mapping[int, list[Class]]
+    sizes: Mapping[Class, Number]
+    written: Mapping[Value, tuple[Node, tuple[int, ...]]]
+    rank: Mapping[Class, int]
+
+    def dense(self, value: Value, order: Sequence[int] | None = None) -> Operand:
+        """A result without gaps, its dims in `order`, or else in that of the kernel's classes."""
+        node, dims = self.written[value]
+        classes = [self.loops[node.index][d] for d in dims]
+        if order is None:
+            order = sorted(range(len(dims)), key=lambda i: self.rank[classes[i]])
+        classes = [classes[i] for i in order]
+        shape = [self.sizes[c] for c in classes]
+        return Operand(
+            value, spelling_of(value), classes, shape, list(dense_strides(shape, range(len(shape)))), list(order)
+        )
+
+    def output(self, value: Value, order: Sequence[int] | None, place: Layout | None) -> Operand:
+        """A result in a place of an existing buffer, if it has one."""
+        if place is None:
+            return self.dense(value, order)
+        node, dims = self.written[value]
+        return _place(value, [self.loops[node.index][d] if d >= 0 else d for d in dims], place)
 
 
 def _inputs(

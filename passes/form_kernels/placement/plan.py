@@ -178,8 +178,8 @@ def _prefer_order_of_factor(where: Assignment, group: Group, grouping: Grouping)
 
 
 def _reads_little(value: Value, grouping: Grouping) -> bool:
-    """Whether the kernel that writes a value reads no large tensor at computed positions. Those of such a tensor follow
-    one another in the order that the value has by itself: in another they are read one by one."""
+    """Whether the kernel that writes a value reads no large tensor at computed positions. Elements of such a tensor lie
+    side by side for neighbours in the order that the value has by itself; in another order they are read one by one."""
     members = grouping.group[grouping.writer[value].index].members
     return all(byte_count(table) < byte_count(value) for node in members for table in node.gathers)
 
@@ -229,6 +229,7 @@ def _prefer_whole(where: Assignment, value: Value, strides: Sequence[Number]) ->
 
 
 def _prefer_layout(where: Assignment, found: _Computed) -> None:
+    """Makes the generic write its result in the order of this layout, unless another order was required before."""
     if found.value not in where.preferred:
         where.preferred[found.value] = memory_order(found.layout.sizes, found.layout.strides)
 

@@ -103,7 +103,7 @@ def start(
     """Compiles and warms up a contender; fills `part` except for the times. Raises what the backend raises."""
     for parameter in workload.parameters:
         parameter.grad = None
-    device.release(where)  # what is garbage by now is no memory of the contender's, nor is it less by that
+    device.release(where)  # garbage that was freed later would make the contender's memory look smaller
     before = device.allocated(where) + device.kept_for_graphs(where)
     reported = len(reports())
     call = step_of(contender, workload)

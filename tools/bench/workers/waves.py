@@ -61,7 +61,7 @@ def profile_side_by_side(
     cases: Sequence[str], contenders: Sequence[str], device: str, limit: float, together: int, progress: Progress
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Each case, as soon as it is done, with a worker's results of kernels; `together` of them run at a time. While one
-    is profiled, the others compile, and none else is: their kernels may run in between, which a row's mean shows."""
+    is profiled, the others may compile and make their first calls, whose kernels then share the GPU with it."""
     with tempfile.TemporaryDirectory(prefix="cuesta-bench-", ignore_cleanup_errors=True) as name:
         turn = Path(name) / "turn"
         turn.touch()
