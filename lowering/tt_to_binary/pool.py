@@ -22,7 +22,9 @@ from cuesta.errors import CompileError, KernelRefused, OutOfResources
 from cuesta.lowering.tt_to_binary.compile import diagnostic
 from cuesta.lowering.tt_to_binary.kernel import KernelBinary, KernelText, pack, receive
 
-_MOST_WORKERS = 8
+_MOST_WORKERS = 32
+_EARLY_WORKERS = 8
+"""What `warm_up` starts before anyone knows how many kernels there will be: each holds a hundred megabytes."""
 _TIMEOUT = 120.0
 """Seconds that a kernel may take."""
 
@@ -117,9 +119,9 @@ class Pool:
         self._ended = False
 
     def warm_up(self, count: int | None = None) -> None:
-        """Starts workers up to `count`, by default the pool's size, without waiting for them."""
+        """Starts workers up to `count`, but for no more than the pool's size, without waiting for them."""
         with self._changed:
-            for _ in range(min(count or self.size, self.size) - len(self._idle) - len(self._busy)):
+            for _ in range(min(count or _EARLY_WORKERS, self.size) - len(self._idle) - len(self._busy)):
                 self._idle.append(Worker(self.command))
 
     def compile(self, kernel: KernelText, target: str, keep_assembly: bool) -> KernelBinary:

@@ -35,11 +35,14 @@ class MemoryOrder:
 
     def __init__(self) -> None:
         self._known: dict[ir.Value, Strides | None] = {}
+        self._orders: dict[ir.Value, list[int]] = {}
 
     def order(self, value: ir.Value) -> list[int]:
         """The dims of `value` from the slowest to the fastest in memory."""
-        strides, sizes = self._strides(value), shape_of(value)
-        return list(range(len(sizes))) if strides is None else memory_order(sizes, strides)
+        if value not in self._orders:
+            strides, sizes = self._strides(value), shape_of(value)
+            self._orders[value] = list(range(len(sizes))) if strides is None else memory_order(sizes, strides)
+        return self._orders[value]
 
     def knows(self, value: ir.Value) -> bool:
         """Whether the order follows from known strides; otherwise row-major is a guess."""
@@ -53,6 +56,8 @@ class MemoryOrder:
         )
 
     def _strides(self, value: ir.Value) -> Strides | None:
+        if value in self._known:
+            return self._known[value]
         # Operands first: recursion alone would go as deep as the graph.
         for above in self._unknown_above(value):
             if above not in self._known:
