@@ -25,11 +25,12 @@ the upper half of a word LLVM first makes a word, as it may have other uses for 
 
 A quotient that is rounded correctly takes a dozen instructions and a branch. Where it is rounded to 16 bits after sums
 and products alone, the last of its 24 bits shows only if a sum cancels all others, and a constant's reciprocal takes
-one instruction.
+one instruction. What repeats along the block, as the mean of a channel does for its pixels, has one for all.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 import struct
 
@@ -40,7 +41,7 @@ from cuesta.dialects.kernel_module import kernel_modules
 from cuesta.dialects.top_module import target_of
 from cuesta.dialects.tt.instructions import LOGISTIC, ROUND, per_float, widened
 from cuesta.dialects.tt.ops import PreciseDivF
-from cuesta.dialects.tt.repeated import number_of, reciprocal_of
+from cuesta.dialects.tt.repeated import number_of, reciprocal_of, unrepeated
 from cuesta.dialects.upstream_fields import splat_of
 from cuesta.passes.infra.registry import Pass, register_pass
 
@@ -172,15 +173,33 @@ def _take_logistic(op: ir.Operation) -> None:
 
 
 def _take_reciprocal(op: ir.Operation) -> None:
-    """Replaces a quotient by a constant that is rounded to 16 bits."""
+    """Replaces a quotient that is rounded to 16 bits by a product, if the divisor is a constant or repeated."""
     dividend, divisor = op.operands
     reciprocal = reciprocal_of(divisor)
-    if reciprocal is None or not _is_rounded(op.results[0]):
+    few = unrepeated(divisor)
+    repeats = few != divisor and number_of(few) is None and str(tt.element_of(few)) == "f32"
+    if (reciprocal is None and not repeats) or not _is_rounded(op.results[0]):
         return
     with ir.InsertionPoint(op), op.location:
-        factor = tt.full(tt.shape_of(dividend), tt.element_of(dividend), reciprocal)
-        op.results[0].replace_all_uses_with(arith.mulf(dividend, factor))
+        if reciprocal is not None:
+            factors = [tt.full(tt.shape_of(dividend), tt.element_of(dividend), reciprocal)]
+        else:
+            factors = [tt.broadcast(factor, tt.shape_of(dividend)) for factor in _reciprocals(few)]
+        op.results[0].replace_all_uses_with(functools.reduce(arith.mulf, factors, dividend))
     op.erase()
+
+
+def _reciprocals(divisor: ir.Value) -> list[ir.Value]:
+    """Two blocks by which a block is multiplied instead of divided, computed where the divisor is: outside of a loop if
+    that is. With the first, a power of two, the second is finite for divisors that are denormals as well."""
+    made = maker(divisor)
+    at = ir.InsertionPoint.at_block_begin(divisor.owner) if made is None else ir.InsertionPoint.after(made)
+    with at:
+        shape, kind = tt.shape_of(divisor), tt.element_of(divisor)
+        one, least, scale = (tt.full(shape, kind, number) for number in (1, 2.0**-100, 2.0**64))
+        is_small = arith.cmpf(arith.CmpFPredicate.OLT, functions.absf(divisor), least)
+        scale = arith.select(is_small, scale, one)
+        return [scale, tt.precise_divf(one, arith.mulf(divisor, scale))]
 
 
 def _is_rounded(x: ir.Value) -> bool:

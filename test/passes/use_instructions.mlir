@@ -189,3 +189,37 @@ module attributes {cuesta.target = "cuda:90"} {
     }) {arg_attrs = [{}, {}], cuesta.grid = [64, 1, 1], cuesta.stages = 3 : i64, cuesta.warps = 4 : i64, function_type = (tensor<256x!tt.ptr<bf16>>, tensor<256xf32>) -> (), noinline = false, sym_name = "widened", sym_visibility = "public"} : () -> ()
   }
 }
+
+// -----
+
+// A divisor that repeats along the block has one reciprocal for all, which is computed where the divisor is. A power of
+// two, which a denormal is multiplied by first, keeps it finite.
+// CHECK-LABEL: module attributes {cuesta.target = "cuda:90"}
+// CHECK: "tt.func"
+// CHECK: ^bb0(%[[X:.*]]: tensor<4x64xf32>, %[[D:.*]]: tensor<1x64xf32>, %{{.*}}: tensor<4x64x!tt.ptr<bf16>>):
+// CHECK: %[[S:.*]] = arith.select
+// CHECK: %[[P:.*]] = arith.mulf %[[D]], %[[S]] : tensor<1x64xf32>
+// CHECK: %[[R:.*]] = "tt.precise_divf"(%{{.*}}, %[[P]]) : (tensor<1x64xf32>, tensor<1x64xf32>)
+// CHECK: scf.for
+// CHECK: %[[SS:.*]] = "tt.broadcast"(%[[S]])
+// CHECK: %[[RS:.*]] = "tt.broadcast"(%[[R]])
+// CHECK: %[[M:.*]] = arith.mulf %[[X]], %[[SS]]
+// CHECK: arith.mulf %[[M]], %[[RS]]
+// CHECK-NOT: tt.precise_divf
+module attributes {cuesta.target = "cuda:90"} {
+  module @kernels {
+    "tt.func"() ({
+    ^bb0(%x: tensor<4x64xf32>, %d: tensor<1x64xf32>, %p: tensor<4x64x!tt.ptr<bf16>>):
+      %c0 = arith.constant 0 : i32
+      %c1 = arith.constant 1 : i32
+      %c8 = arith.constant 8 : i32
+      scf.for %i = %c0 to %c8 step %c1 : i32 {
+        %all = "tt.broadcast"(%d) : (tensor<1x64xf32>) -> tensor<4x64xf32>
+        %q = "tt.precise_divf"(%x, %all) : (tensor<4x64xf32>, tensor<4x64xf32>) -> tensor<4x64xf32>
+        %n = arith.truncf %q : tensor<4x64xf32> to tensor<4x64xbf16>
+        "tt.store"(%p, %n) {boundaryCheck = array<i32>, cache = 1 : i32, evict = 1 : i32} : (tensor<4x64x!tt.ptr<bf16>>, tensor<4x64xbf16>) -> ()
+      }
+      "tt.return"() : () -> ()
+    }) {arg_attrs = [{}, {}, {}], cuesta.grid = [64, 1, 1], cuesta.stages = 3 : i64, cuesta.warps = 4 : i64, function_type = (tensor<4x64xf32>, tensor<1x64xf32>, tensor<4x64x!tt.ptr<bf16>>) -> (), noinline = false, sym_name = "repeated", sym_visibility = "public"} : () -> ()
+  }
+}
