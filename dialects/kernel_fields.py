@@ -49,6 +49,8 @@ BLOCKS = Ints("cuesta.blocks")
 LOOPS = Ints("cuesta.loops")
 #: For a GPU: the classes of few elements, of which a program takes one after the other without a loop.
 SINGLES = Ints("cuesta.singles")
+#: For a GPU, of a kernel that sums over windows: how many neighbouring columns are one thread's.
+NEIGHBOURS = Int("cuesta.neighbours")
 #: For a GPU: the loops over `LOOPS` are left out if the sizes fit the block.
 FITS = Marker("cuesta.fits")
 #: For a GPU: the number of blocks along each parallel class, 0 if only a launch determines it.

@@ -3,6 +3,7 @@
 instruction(WAIT)           "tt.elementwise_inline_asm"() {asm_string = "griddepcontrol.wait; // $0", …} : () -> i32
 per_byte(%x, BYTE)          "tt.elementwise_inline_asm"(%x) {asm_string = "… prmt.b32 $0, t, 0x4B000000, 0x7650; …"}
 per_float(%x, which=ROUND)  "tt.elementwise_inline_asm"(%x) {asm_string = "… cvt.rn.bf16x2.f32 t, $3, $2; …"}
+widened(%x)                 "tt.elementwise_inline_asm"(%x) {asm_string = "shl.b32 $0, $2, 16; …"}
 """
 
 from __future__ import annotations
@@ -67,10 +68,13 @@ _OF_FLOATS = {
 #: The instructions' text → what becomes of each f32.
 OF_FLOATS = {text: which for which, (_, text) in _OF_FLOATS.items()}
 
+#: What makes two f32 of two numbers of bf16, which are in one word: each in one instruction.
+WIDEN = "shl.b32 $0, $2, 16; and.b32 $1, $2, 0xFFFF0000;"
+
 
 class ElementwiseInlineAsm(OpenOp, name="tt.elementwise_inline_asm"):
-    """Instructions of the GPU: on four bytes of a block at once, on one f32 or two of a block or of two blocks, or
-    without operands. Triton wants a result of those without operands, too, which is never written."""
+    """Instructions of the GPU: on four bytes of a block at once, on two bf16, on one f32 or two of a block or of two
+    blocks, or without operands. Triton wants a result of those without operands, too, which is never written."""
 
     asm_string: Text
     constraints: Text
@@ -94,6 +98,11 @@ def per_float(*blocks: ir.Value, which: str) -> ir.Value:
     """What becomes of each f32 of a block, or of two blocks of one shape."""
     together, text = _OF_FLOATS[which]
     return _per_element(blocks, text, together, words=together * len(blocks))
+
+
+def widened(x: ir.Value) -> ir.Value:
+    """A block of bf16 as f32."""
+    return _per_element([x], WIDEN, together=2, words=1)
 
 
 def _per_element(blocks: Sequence[ir.Value], text: str, together: int, words: int) -> ir.Value:

@@ -10,7 +10,7 @@ from cuesta.dialects.cuesta.dialect import VERIFIERS
 from cuesta.dialects.kernel_fields import GRID
 from cuesta.dialects.open_op import OpenOp
 from cuesta.dialects.tt import ops
-from cuesta.dialects.tt.instructions import INSTRUCTIONS, OF_BYTES, OF_FLOATS, PRODUCT, ElementwiseInlineAsm
+from cuesta.dialects.tt.instructions import INSTRUCTIONS, OF_BYTES, OF_FLOATS, PRODUCT, WIDEN, ElementwiseInlineAsm
 from cuesta.dialects.tt.types import block_problem, block_type, element_of, shape_of
 
 #: What is wrong with an op, or None.
@@ -144,9 +144,9 @@ def _program(op: ir.Operation) -> str | None:
 def _instruction(op: ir.Operation) -> str | None:
     text = ElementwiseInlineAsm.asm_string.of(op)
     if len(op.operands):
-        known = {"i8": OF_BYTES, "f32": OF_FLOATS}.get(str(element_of(op.operands[0])), {})
+        known = {"i8": OF_BYTES, "bf16": {WIDEN: WIDEN}, "f32": OF_FLOATS}.get(str(element_of(op.operands[0])), {})
         if text not in known or not shape_of(op.operands[0]):
-            return f"takes a block of bytes or of f32, and instructions that make f32 of them, not {text!r}"
+            return f"takes a block of bytes, bf16 or f32, and instructions that make f32 of them, not {text!r}"
         count = 2 if known[text] == PRODUCT else 1
         if len({x.type for x in op.operands}) > 1 or len(op.operands) != count:
             return f"{text!r} takes {count} of one type, not {', '.join(str(x.type) for x in op.operands)}"

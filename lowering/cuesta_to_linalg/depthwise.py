@@ -43,10 +43,10 @@ def lower_depthwise(b: LinalgBuilder, op: ir.Operation) -> None:
         kept = [at for at, size in zip(where, shape_of(x), strict=True) if size != 1]
         read = s.convert(tensor.extract(source, kept), wide)
         read = arith.select(functools.reduce(arith.andi, inside), read, s.const(read, 0))
-        return s.add(total, s.mul(read, s.convert(w, wide)))
+        return s.add(total, s.mul(read, w))
 
     total = b.generic(
-        [b.on_loops(_contiguous(b, weight), loops)],
+        [b.on_loops(_contiguous(b, weight, spelling_of(op.results[0])), loops)],
         [sizes[d] for d in loops],
         spelling_of(op.results[0]),
         step,
@@ -61,13 +61,15 @@ def lower_depthwise(b: LinalgBuilder, op: ir.Operation) -> None:
     b.squeezed[op.results[0]] = total
 
 
-def _contiguous(b: LinalgBuilder, weight: Value) -> Access:
-    """A copy of the weight [h, w, C], whose channels lie side by side in memory, by the loops of the convolution."""
+def _contiguous(b: LinalgBuilder, weight: Value, spelling: str) -> Access:
+    """A copy of the weight [h, w, C] of the sums' type, which no program has to convert, by the loops of the
+    convolution. Its channels lie side by side in memory."""
     kept = [d for d, size in enumerate(shape_of(weight)) if size != 1]
     with ir.Location.name("copy"):
         access = b.on_loops(b.access(weight), kept)
-        copied = b.generic([access], [shape_of(weight)[d] for d in kept], access.spelling, lambda s, x: x)
-    return Access(copied, tuple((4, 5, 3)[d] for d in kept), access.spelling)
+        wide = element(spelling)
+        copied = b.generic([access], [shape_of(weight)[d] for d in kept], spelling, lambda s, x: s.convert(x, wide))
+    return Access(copied, tuple((4, 5, 3)[d] for d in kept), spelling)
 
 
 def _affine(x: Value, factor: int, addend: int) -> Value:

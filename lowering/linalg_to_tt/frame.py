@@ -37,7 +37,7 @@ class Frame:
     #: side of several rows, not as many as it could load at once; `lookups` says why.
     rows: Mapping[int, Value] | None = None
     #: Where `place` has placed each class.
-    placed: dict[int, tuple[Value | None, int, bool]] = field(default_factory=dict, init=False)
+    placed: dict[int, tuple[Value | None, int, bool, int]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         self.axes = [c for c, b in enumerate(self.blocks) if b > 1]
@@ -64,25 +64,26 @@ class Frame:
     def scalar(self, number: Number) -> Value:
         return self.scalars.of(number)
 
-    def place(self, c: int, start: Value | None, covered: int = 1, *, inside: bool = False) -> None:
-        """Places the block at `start` along class c (None: at 0). The blocks of all starts together cover a multiple of
-        the block and of `covered` elements; a size that is such a multiple needs no mask, nor does a block that is
-        known to be `inside` of bounds."""
-        self.placed[c] = (start, covered, inside)
+    def place(self, c: int, start: Value | None, covered: int = 1, *, inside: bool = False, apart: int = 1) -> None:
+        """Places the block at `start` along class c (None: at 0), its elements `apart`. The blocks of all starts
+        together cover a multiple of the block and of `covered` elements; a size that is such a multiple needs no mask,
+        nor does a block that is known to be `inside` of bounds."""
+        self.placed[c] = (start, covered, inside, apart)
         if c not in self.axes:
             self.positions[c] = tt.splat(start if start is not None else self.scalar(0), self.unit)
             return
-        block = self.positions[c] = self.counted(c, start)
+        block = self.positions[c] = self.counted(c, start, apart)
         self.masks.pop(c, None)
-        if not inside and not self.scalars.divides(math.lcm(self.blocks[c], covered), self.sizes[c]):
+        if not inside and not self.scalars.divides(math.lcm(self.blocks[c] * apart, covered), self.sizes[c]):
             bound = self.scalars.block(self.sizes[c], list(shape_of(block)))
             self.masks[c] = arith.cmpi(arith.CmpIPredicate.slt, block, bound)
 
-    def counted(self, c: int, start: Value | None = None) -> Value:
-        """start, start + 1, … along the axis of class c; from 0 without a start."""
+    def counted(self, c: int, start: Value | None = None, apart: int = 1) -> Value:
+        """start, start + apart, … along the axis of class c; from 0 without a start."""
         block = tt.make_range(0, self.blocks[c])
         if str(self.index_type) != "i32":
             block = arith.extsi(tt.block_type(shape_of(block), self.index_type), block)
+        block = self.scaled(block, apart)
         if start is not None:
             block = arith.addi(tt.splat(start, shape_of(block)), block)
         at = self.axes.index(c)
@@ -95,8 +96,8 @@ class Frame:
         """The same block with its axes in another order."""
         other = Frame(self.sizes, self.blocks, self.scalars)
         other.axes = [*axes]
-        for c, (start, covered, inside) in self.placed.items():
-            other.place(c, start, covered, inside=inside)
+        for c, (start, covered, inside, apart) in self.placed.items():
+            other.place(c, start, covered, inside=inside, apart=apart)
         return other
 
     def has(self, classes: Iterable[int]) -> bool:

@@ -16,6 +16,7 @@ from cuesta.dialects.kernel_fields import (
     LOOKED_UP,
     LOOPS,
     MULTIPLES,
+    NEIGHBOURS,
     PARALLEL,
     SINGLES,
     SIZES,
@@ -81,9 +82,8 @@ def lower_kernel(function: func.FuncOp, library: str) -> None:
         passed = list(block.arguments)
         given = dict(zip(names, passed[len(shapes) :], strict=True))
         scalars = Scalars(index_type, given, dict(zip(names, multiples, strict=True)))
-        rows = _rows(entry)
         nodes, singles = _with_singles(_nodes(entry), function)
-        blocks_in = [1 if c == rows else block for c, block in enumerate(blocks)]
+        blocks_in = _axes_of_windows(function)
         ones = [1] * len(singles)
         frame = Frame([*sizes, *ones], [*blocks_in, *ones], scalars)
         with ir.InsertionPoint(block):
@@ -129,7 +129,8 @@ def _write(
     starts = _starts(frame, blocks, parallel, [n or own for n, own in zip(known, programs, strict=True)])
     for node in writer.nodes:
         if dims := windowed_dims(node.op):
-            write_windows(writer, node, starts, blocks[dims[0].loop] if dims[0].loop >= 0 else 1)
+            rows = blocks[dims[0].loop] if dims[0].loop >= 0 else 1
+            write_windows(writer, node, starts, rows, NEIGHBOURS.find(function) or 1)
             return
     looked_up = LOOKED_UP.find(function)
     if looked_up is None:
@@ -243,10 +244,17 @@ def _with_singles(nodes: list[Node], function: func.FuncOp) -> tuple[list[Node],
     return nodes, positions
 
 
-def _rows(entry: ir.Block) -> int | None:
-    """The class of the rows of a sum over windows, along which a program's block is no axis; None in other kernels."""
-    dims = [windowed_dims(view.operation)[0] for view in entry.operations if WINDOWS.is_on(view.operation)]
-    return dims[0].loop if dims and dims[0].loop >= 0 else None
+def _axes_of_windows(function: func.FuncOp) -> list[int]:
+    """The sizes of a kernel's blocks as axes. In a sum over windows rows are no axis, nor a thread's neighbours."""
+    blocks = list(BLOCKS.of(function))
+    for view in function.regions[0].blocks[0].operations:
+        if WINDOWS.is_on(view.operation):
+            down, across = windowed_dims(view.operation)
+            if down.loop >= 0:
+                blocks[down.loop] = 1
+            if across.loop >= 0:
+                blocks[across.loop] //= NEIGHBOURS.find(function) or 1
+    return blocks
 
 
 def _starts(

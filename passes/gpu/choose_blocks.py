@@ -34,6 +34,7 @@ from cuesta.dialects.kernel_fields import (
     LOOKED_UP,
     LOOPS,
     MULTIPLES,
+    NEIGHBOURS,
     PARALLEL,
     SINGLES,
     SIZES,
@@ -345,6 +346,8 @@ def _write(
         LOOKED_UP.put(function, list(kernel.space.looked_up))
     if chosen.singles:
         SINGLES.put(function, list(chosen.singles))
+    if chosen.neighbours > 1:
+        NEIGHBOURS.put(function, chosen.neighbours)
     shapes = argument_shapes(function)
     known = [common_divisor((launch.offsets[i] for launch in launches), ALIGNED) for i in range(len(shapes))]
     ALIGN.put(function, [offsets.get(i, n) for i, n in enumerate(known)])

@@ -37,6 +37,7 @@ class Shape:
 #: Whole and cut blocks; windows that reach over the border, of one row or column, with gaps, side by side.
 SHAPES = {
     "large window": Shape((2, 32, 14, 14), (7, 7), padding=3),
+    "even window": Shape((1, 16, 11, 12), (6, 8), padding=(3, 4)),
     "stride": Shape((1, 24, 9, 11), (3, 3), stride=2, padding=1),
     "dilation": Shape((2, 40, 8, 8), (3, 3), padding=2, dilation=2),
     "one row": Shape((2, 16, 1, 20), (1, 5), padding=(0, 2)),

@@ -73,3 +73,22 @@ def test_the_ends_of_the_logistic_function(x: float) -> None:
     with np.errstate(over="ignore"):
         (found,) = blocks.OF_FLOAT[LOGISTIC](np.array([x], np.float32))
     assert found == pytest.approx(float(torch.sigmoid(torch.tensor(x))), rel=2**-20, abs=1e-37)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-38, 1e-42, 1e38])
+def test_a_quotient_by_a_norm_of_each_row(used: list[str], scale: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Multiplied by the norm's reciprocal, also where that is too large for f32."""
+    taken, real = [], use_instructions._reciprocals
+    monkeypatch.setattr(use_instructions, "_reciprocals", lambda divisor: taken.append(divisor) or real(divisor))
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(512, 16, generator=generator) * scale
+    norm = x.abs().amax(1, keepdim=True)
+    norm[0] = 0
+
+    def quotient(x: Tensor, norm: Tensor) -> Tensor:
+        return (x / norm * 0.5).bfloat16()
+
+    torch._dynamo.reset()
+    made = torch.compile(quotient, backend="cuesta", options={"target": "tt", "cache": False})(x, norm)
+    torch.testing.assert_close(made, quotient(x, norm), rtol=2**-8, atol=1e-6, equal_nan=True)
+    assert len(taken) == 1

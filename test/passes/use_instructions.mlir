@@ -161,3 +161,65 @@ module attributes {cuesta.target = "cuda:90"} {
     }) {arg_attrs = [{}], cuesta.grid = [64, 1, 1], cuesta.stages = 3 : i64, cuesta.warps = 4 : i64, function_type = (tensor<256xf32>) -> (), noinline = false, sym_name = "handed_on", sym_visibility = "public"} : () -> ()
   }
 }
+
+// -----
+
+// What is loaded for sums of products alone is widened in pairs; what is read in another way LLVM may compute in bf16.
+// CHECK-LABEL: module attributes {cuesta.target = "cuda:90"}
+// CHECK: %[[X:.*]] = "tt.load"
+// CHECK: %[[W:.*]] = "tt.elementwise_inline_asm"(%[[X]]) {asm_string = "shl.b32 $0, $2, 16; and.b32 $1, $2, 0xFFFF0000;", constraints = "=r,=r,r", packed_element = 2 : i32, pure = true} : (tensor<256xbf16>) -> tensor<256xf32>
+// CHECK: math.fma %[[W]]
+// CHECK: math.fma %[[W]]
+// CHECK: %[[Y:.*]] = "tt.load"
+// CHECK: %[[V:.*]] = arith.extf %[[Y]]
+// CHECK: arith.addf %[[V]]
+module attributes {cuesta.target = "cuda:90"} {
+  module @kernels {
+    "tt.func"() ({
+    ^bb0(%p: tensor<256x!tt.ptr<bf16>>, %w: tensor<256xf32>):
+      %x = "tt.load"(%p) {boundaryCheck = array<i32>, cache = 1 : i32, evict = 1 : i32, isVolatile = false, operandSegmentSizes = array<i32: 1, 0, 0>} : (tensor<256x!tt.ptr<bf16>>) -> tensor<256xbf16>
+      %wide = arith.extf %x : tensor<256xbf16> to tensor<256xf32>
+      %one = math.fma %wide, %w, %w : tensor<256xf32>
+      %two = math.fma %wide, %w, %one : tensor<256xf32>
+      %y = "tt.load"(%p) {boundaryCheck = array<i32>, cache = 1 : i32, evict = 1 : i32, isVolatile = false, operandSegmentSizes = array<i32: 1, 0, 0>} : (tensor<256x!tt.ptr<bf16>>) -> tensor<256xbf16>
+      %more = arith.extf %y : tensor<256xbf16> to tensor<256xf32>
+      %three = math.fma %more, %w, %two : tensor<256xf32>
+      %total = arith.addf %more, %three : tensor<256xf32>
+      "tt.return"() : () -> ()
+    }) {arg_attrs = [{}, {}], cuesta.grid = [64, 1, 1], cuesta.stages = 3 : i64, cuesta.warps = 4 : i64, function_type = (tensor<256x!tt.ptr<bf16>>, tensor<256xf32>) -> (), noinline = false, sym_name = "widened", sym_visibility = "public"} : () -> ()
+  }
+}
+
+// -----
+
+// A divisor that repeats along the block has one reciprocal for all, which is computed where the divisor is. A power of
+// two, which a denormal is multiplied by first, keeps it finite.
+// CHECK-LABEL: module attributes {cuesta.target = "cuda:90"}
+// CHECK: "tt.func"
+// CHECK: ^bb0(%[[X:.*]]: tensor<4x64xf32>, %[[D:.*]]: tensor<1x64xf32>, %{{.*}}: tensor<4x64x!tt.ptr<bf16>>):
+// CHECK: %[[S:.*]] = arith.select
+// CHECK: %[[P:.*]] = arith.mulf %[[D]], %[[S]] : tensor<1x64xf32>
+// CHECK: %[[R:.*]] = "tt.precise_divf"(%{{.*}}, %[[P]]) : (tensor<1x64xf32>, tensor<1x64xf32>)
+// CHECK: scf.for
+// CHECK: %[[SS:.*]] = "tt.broadcast"(%[[S]])
+// CHECK: %[[RS:.*]] = "tt.broadcast"(%[[R]])
+// CHECK: %[[M:.*]] = arith.mulf %[[X]], %[[SS]]
+// CHECK: arith.mulf %[[M]], %[[RS]]
+// CHECK-NOT: tt.precise_divf
+module attributes {cuesta.target = "cuda:90"} {
+  module @kernels {
+    "tt.func"() ({
+    ^bb0(%x: tensor<4x64xf32>, %d: tensor<1x64xf32>, %p: tensor<4x64x!tt.ptr<bf16>>):
+      %c0 = arith.constant 0 : i32
+      %c1 = arith.constant 1 : i32
+      %c8 = arith.constant 8 : i32
+      scf.for %i = %c0 to %c8 step %c1 : i32 {
+        %all = "tt.broadcast"(%d) : (tensor<1x64xf32>) -> tensor<4x64xf32>
+        %q = "tt.precise_divf"(%x, %all) : (tensor<4x64xf32>, tensor<4x64xf32>) -> tensor<4x64xf32>
+        %n = arith.truncf %q : tensor<4x64xf32> to tensor<4x64xbf16>
+        "tt.store"(%p, %n) {boundaryCheck = array<i32>, cache = 1 : i32, evict = 1 : i32} : (tensor<4x64x!tt.ptr<bf16>>, tensor<4x64xbf16>) -> ()
+      }
+      "tt.return"() : () -> ()
+    }) {arg_attrs = [{}, {}, {}], cuesta.grid = [64, 1, 1], cuesta.stages = 3 : i64, cuesta.warps = 4 : i64, function_type = (tensor<4x64xf32>, tensor<1x64xf32>, tensor<4x64x!tt.ptr<bf16>>) -> (), noinline = false, sym_name = "repeated", sym_visibility = "public"} : () -> ()
+  }
+}

@@ -22,6 +22,7 @@ from cuesta.dialects.tt.instructions import (
     PRODUCT,
     ROUND,
     SIGNED_BYTE,
+    WIDEN,
     ElementwiseInlineAsm,
 )
 from cuesta.dialects.tt.interpreter.program import Action, Builder, Execution, Run, action_maker, elementwise, maker
@@ -75,6 +76,8 @@ def _instruction(op: ir.Operation) -> Action:
     if text in OF_FLOATS:
         of_float = OF_FLOAT[OF_FLOATS[text]]
         return lambda run, x: (of_float(*x),)
+    if text == WIDEN:
+        return lambda run, x: (x[0],)  # bf16 is held as f32
     if text in OF_BYTES:
         of_byte = OF_BYTE[OF_BYTES[text]]
         return lambda run, x: (of_byte(x[0].view(np.uint8)).astype(np.float32),)

@@ -3,7 +3,7 @@
 // What is elementwise on the result joins a sum over windows, with a residual that it adds; a sum of it does not. The
 // images, whose channels are not side by side, are copied first, and so is the weight.
 // CHECK-LABEL: func.func @graph
-// CHECK: "host.launch"({{.*}}ops = ["copy"]{{.*}} (memref<8x9xbf16>, memref<9x8xbf16>)
+// CHECK: "host.launch"({{.*}}ops = ["copy"]{{.*}} (memref<8x9xbf16>, memref<9x8xf32>)
 // CHECK: "host.launch"({{.*}}ops = ["copy"]{{.*}} (memref<64x8x512xbf16>, memref<64x512x8xbf16>)
 // CHECK: "host.launch"({{.*}}ops = ["convolution", "add"]
 // CHECK: "host.launch"({{.*}}ops = ["sum"]
