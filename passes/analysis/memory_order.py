@@ -13,6 +13,7 @@ from cuesta.dialects.affine_maps import operand_dims
 from cuesta.dialects.cuesta import Cuesta, pointwise, reduction
 from cuesta.dialects.cuesta.contraction import Depthwise, MatMul
 from cuesta.dialects.cuesta.dialect import names_of
+from cuesta.dialects.cuesta.indexing import Window
 from cuesta.dialects.cuesta.shape import Cat, Copy, Expand, Permute, Reshape, Slice
 from cuesta.dialects.cuesta.traced_strides import RESULT_STRIDES
 from cuesta.dialects.graph_function import argument_strides
@@ -95,6 +96,10 @@ class MemoryOrder:
                 copied = dense_strides(shape_of(x), reshaped_order(op, strides))
                 found = view_strides(shape_of(x), copied, shape_of(value))
             return found
+        if Window.matches(op):  # the places of a pool's windows lie as the images do
+            strides = self._strides(op.operands[0])
+            order = None if strides is None else memory_order(shape_of(op.operands[0]), strides)
+            return None if order is None else dense_strides(shape_of(value), order)
         if Slice.matches(op):
             strides = self._strides(op.operands[0])
             return None if strides is None else tuple(n * s for n, s in zip(strides, Slice.steps.of(op), strict=True))
