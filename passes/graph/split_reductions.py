@@ -28,7 +28,7 @@ from cuesta.dialects.types import opmath, shape_of, spelling_of
 from cuesta.errors import Undecided
 from cuesta.passes.analysis.memory_order import MemoryOrder
 from cuesta.passes.analysis.short_runs import takes_short_runs
-from cuesta.passes.form_kernels.fusion.limits import PROGRAMS, SECTOR, STRIP
+from cuesta.passes.form_kernels.fusion.limits import FEW_IN_A_ROW, PROGRAMS, SECTOR, STRIP
 from cuesta.passes.graph.centred_sums import is_centred, less_mean
 from cuesta.passes.graph.cut_rows import cut_columns
 from cuesta.passes.graph.recomputed.in_parts import in_parts, viewed
@@ -240,8 +240,10 @@ class SplitReductions(Pass):
         work, long = estimate(sizes[d] for d in dims), LONG
         if order and order[-1] not in dims:
             # Where the dim that is fastest in memory is kept, a program reduces a strip of results side by side.
-            kept = itertools.takewhile(lambda d: d not in dims, reversed(order))
-            strip = min(STRIP, estimate(sizes[d] for d in kept))
+            # If it has few elements, the strip spans the next ones.
+            strip = 1
+            for d in itertools.takewhile(lambda d: d not in dims, reversed(order)):
+                strip = strip if strip >= FEW_IN_A_ROW else min(STRIP, strip * hint(sizes[d]))
             programs, work, long = max(programs // strip, 1), work * strip, LONG_DOWN
         if work < long or programs >= self.programs // 2:
             return 1

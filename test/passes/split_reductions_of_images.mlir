@@ -27,3 +27,13 @@ func.func @groups(%x: tensor<32x56x56x32x3xf32> {cuesta.strides = [401408, 7168,
   %0 = "cuesta.sum"(%x) {dims = [0, 1, 2], keepdim = 0} : (tensor<32x56x56x32x3xf32>) -> tensor<32x3xf32>
   return %0 : tensor<32x3xf32>
 }
+
+// A sum over the two halves of the channels leaves channels side by side, as they were.
+// CHECK-LABEL: func.func @halves
+// CHECK: "cuesta.sum"{{.*}} {dims = [1], keepdim = 0 : i64} {{.*}} -> tensor<32x64x56x56xf32>
+// CHECK: "cuesta.reshape"{{.*}} : (tensor<32x64x56x56xf32>) -> tensor<32x64x14x4x56xf32>
+func.func @halves(%x: tensor<32x2x64x56x56xf32> {cuesta.strides = [401408, 64, 1, 7168, 128]}) -> tensor<32x64xf32> {
+  %0 = "cuesta.sum"(%x) {dims = [1], keepdim = 0} : (tensor<32x2x64x56x56xf32>) -> tensor<32x64x56x56xf32>
+  %1 = "cuesta.sum"(%0) {dims = [2, 3], keepdim = 0} : (tensor<32x64x56x56xf32>) -> tensor<32x64xf32>
+  return %1 : tensor<32x64xf32>
+}
