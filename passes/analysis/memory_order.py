@@ -13,6 +13,7 @@ from cuesta.dialects.affine_maps import operand_dims
 from cuesta.dialects.cuesta import Cuesta, pointwise, reduction
 from cuesta.dialects.cuesta.contraction import Depthwise, MatMul
 from cuesta.dialects.cuesta.dialect import names_of
+from cuesta.dialects.cuesta.indexing import Window
 from cuesta.dialects.cuesta.shape import Cat, Copy, Expand, Permute, Reshape, Slice
 from cuesta.dialects.cuesta.traced_strides import RESULT_STRIDES
 from cuesta.dialects.graph_function import argument_strides
@@ -100,6 +101,12 @@ class MemoryOrder:
                 copied = dense_strides(shape_of(x), reshaped_order(op, strides))
                 found = view_strides(shape_of(x), copied, shape_of(value))
             return found
+        if Window.matches(op):  # the places of a pool's windows lie as the images do
+            strides = self._strides(op.operands[0])
+            order = None if strides is None else memory_order(shape_of(op.operands[0]), strides)
+            return None if order is None else dense_strides(shape_of(value), order)
+        if reduction.row_of(op) is not None:
+            return self._of_reduction(op, value)
         if Slice.matches(op):
             strides = self._strides(op.operands[0])
             return None if strides is None else tuple(n * s for n, s in zip(strides, Slice.steps.of(op), strict=True))
@@ -110,6 +117,16 @@ class MemoryOrder:
             return None if part is None else dense_strides(shape_of(value), memory_order(shape_of(value), part))
         like = (x for x in op.operands if shape_of(x) == shape_of(value))
         return next((strides for x in like if (strides := self._strides(x)) is not None), None)
+
+    def _of_reduction(self, op: ir.Operation, value: ir.Value) -> Strides | None:
+        """The strides of a result whose dims lie as those that the reduction keeps."""
+        (x, *_) = op.operands
+        if (strides := self._strides(x)) is None:
+            return None
+        rank, dims = len(shape_of(x)), reduction.Reduced.dims.of(op)
+        kept = [d for d in range(rank) if d not in dims or len(shape_of(value)) == rank]
+        order = [kept.index(d) for d in memory_order(shape_of(x), strides) if d in kept]
+        return dense_strides(shape_of(value), order)
 
     def _repeated(self, value: ir.Value) -> Strides | None:
         """The strides of a value, or if it repeats another along some dims, of that, with 0 along these."""

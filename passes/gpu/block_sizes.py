@@ -11,7 +11,7 @@ from cuesta._mlir import ir
 from cuesta.dialects.kernel_fields import WindowedDim
 from cuesta.dialects.product import FACTOR, roles_of, tile_of
 from cuesta.passes.form_kernels.fusion.limits import PROGRAMS, SECTOR, STRIP
-from cuesta.passes.gpu.kernel_space import Space, Walk
+from cuesta.passes.gpu.kernel_space import Space, Walk, neighbours
 from cuesta.passes.gpu.looked_up import POSITIONS, row_blocks
 from cuesta.sizes.powers import power_at_least, power_at_most
 
@@ -241,7 +241,11 @@ def _share(shared: int) -> int:
 def _columns(space: Space, shared: int) -> dict[int, int]:
     """Class → the columns of a block along it, where rows are taken side by side. `shared`: as for `_work`."""
     if space.whole:
-        return dict.fromkeys(space.fastest & space.parallel, _strip(space.sizes, space.parallel))
+        strip, found = _strip(space.sizes, space.parallel), dict[int, int]()
+        for c in sorted(space.fastest & space.parallel):
+            for own, part in neighbours(space.beside(c)[::-1], space.sizes, strip):
+                found[own] = max(found.get(own, 1), part)
+        return found
     if space.columns is not None:
         count = space.sizes[space.columns]
         return {space.columns: min(NARROW if count <= NARROW else _width(count, WIDTHS), _share(shared))}

@@ -8,6 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from cuesta.passes.form_kernels.fusion.limits import FEW_IN_A_ROW
 from cuesta.sizes.powers import power_at_least
 
 #: The most large tensors of a kernel whose threads have 16 elements of each.
@@ -55,11 +56,23 @@ class Space:
         most = max(self.elements_of(t) for t in self.tensors)
         return [t for t in self.tensors if t and 4 * self.elements_of(t) >= most]
 
+    def beside(self, c: int) -> list[int]:
+        """The parallel classes whose elements lie side by side in the large tensors that class c walks fastest: c, and
+        where it has few elements the next ones, as of channels that are counted by groups."""
+        tails = [list(reversed(t)) for t in self._large if t[-1] == c]
+        found = [c]
+        for following in zip(*(t[1:] for t in tails), strict=False):
+            is_next = len({*following}) == 1 and following[0] in self.parallel
+            if self.elements_of(found) >= FEW_IN_A_ROW or not is_next:
+                break
+            found.append(following[0])
+        return found
+
     def runs(self, least: int, most: int) -> dict[int, int]:
         """Class → how many of its elements take part in `least` neighbours of some large tensor, or in more; in fewer
         where a block of all would have more than `most` elements. Empty if all have the same neighbours, or 32 bytes of
         them: then a block of these is read and written in order."""
-        found = {_last(t, self.sizes, least) for t in self._large}
+        found = {neighbours(t, self.sizes, least) for t in self._large}
         is_in_order = len(self.fastest) == 1 and self.elements_of([*self.fastest]) * self.width >= _SECTOR
         if len(found) < 2 or is_in_order:
             return {}
@@ -80,9 +93,8 @@ class Space:
 
     @property
     def only_reduces(self) -> bool:
-        """Whether the kernel reduces, and writes nothing but what was reduced."""
-        whole = set(self.whole)
-        return bool(whole) and not any(whole & set(classes) for classes in self.written)
+        """Whether the kernel reduces, and writes nothing but what was reduced, each result along some class."""
+        return bool(self.whole) and not any({*self.whole} <= {*classes} for classes in self.written)
 
     @property
     def columns(self) -> int | None:
@@ -96,7 +108,7 @@ class Space:
         return c if shared and sum(set(t) == largest for t in self.tensors) <= MOST_LARGE else None
 
 
-def _last(classes: Sequence[int], sizes: Sequence[int], least: int) -> tuple[tuple[int, int], ...]:
+def neighbours(classes: Sequence[int], sizes: Sequence[int], least: int) -> tuple[tuple[int, int], ...]:
     """The last of a tensor's classes, each with its part of `least` neighbours."""
     run = []
     for c in reversed(classes):

@@ -30,8 +30,8 @@ _ROWS_AT_ONCE, _PER_ROW_THREAD, _HELD = 512, 32, 9
 #: 112 x 112 and 24 channels took 60 µs, with loads in flight 86 to 89.
 _ROWS_DOWN, _MORE_ROWS, _LONG, _WARPS, _MORE_WARPS = 32, 64, 1536, 2, 4
 _STAGES, _STAGED = 3, 24 << 10
-#: Other dims that are reduced together with the columns have few elements.
-_FEW = 8
+#: Other dims that are reduced together with the columns have few elements: at most a turn's rows.
+_FEW = 32
 
 #: The most elements of a sum whose program walks them one after the other. All loads of so few turns are in flight
 #: together, as the loop is unrolled.
@@ -102,27 +102,31 @@ def _long_columns(generics: Sequence[ir.Operation], space: Space) -> int | None:
     """The longest of the classes that are reduced down columns, where there are columns enough for all
     multiprocessors, a sector side by side at least, and few elements beside it."""
     down = max(space.whole, key=lambda c: space.sizes[c], default=None)
-    in_columns = all(c in space.parallel and space.sizes[c] >= SECTOR for c in space.fastest)
-    if down is None or space.gathers or not in_columns or not can_loop(generics, {down}):
+    in_columns = all(c in space.parallel and space.elements_of(space.beside(c)) >= SECTOR for c in space.fastest)
+    if down is None or space.lookups or not in_columns or not can_loop(generics, {down}):
         return None
     programs, rows = space.elements_of(sorted(space.parallel)) // STRIP, space.elements_of(space.whole)
-    return down if STRIP < rows <= _FEW * space.sizes[down] and 2 * programs >= PROGRAMS else None
+    # Turns that read at computed positions are not lengthened where few programs have too few loads in flight: with
+    # them, the gradient of a pool of 32 images of 28 x 28 and 192 channels would have 2 MB of loads in flight.
+    enough = 2 * PROGRAMS if space.gathers else PROGRAMS // 2
+    return down if STRIP < rows <= _FEW * space.sizes[down] and programs >= enough else None
 
 
 def _walk_down(space: Space, down: int) -> Walk:
-    """How a program walks down columns; not at all if it reads few rows, and writes none of them."""
+    """How a program walks down columns; not at all if it reads few rows, and writes none of them or reads them at
+    computed positions."""
     along = [t for t in space.tensors if down in t and not space.fastest.isdisjoint(t)]
     writes = sum(down in t and not space.fastest.isdisjoint(t) for t in space.written)
     begins_anywhere = any(space.sizes[c] * space.width % (4 * SECTOR) for c in space.fastest)
     in_one_turn = space.elements_of(space.whole) <= _MORE_ROWS
-    if in_one_turn and not writes:
+    if in_one_turn and (space.gathers or not writes):
         return Walk()
     long = space.sizes[down] >= _LONG and not writes and not begins_anywhere
-    columns = min([STRIP, *(power_at_least(space.sizes[c]) for c in space.fastest)])
+    columns = min([STRIP, *(power_at_least(space.elements_of(space.beside(c))) for c in space.fastest)])
     turn = columns * (_MORE_ROWS if long or in_one_turn else _ROWS_DOWN)
     warps = _MORE_WARPS if long or writes or begins_anywhere else _WARPS
     has_room = (_STAGES - 1) * turn * space.width * (len(along) - writes) <= _STAGED
-    stages = _STAGES if has_room and not begins_anywhere and not in_one_turn else 1
+    stages = _STAGES if has_room and not (begins_anywhere or in_one_turn or space.gathers) else 1
     return Walk({down: turn}, turn // (32 * warps), widens=False, stages=stages)
 
 

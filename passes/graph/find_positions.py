@@ -22,7 +22,7 @@ from cuesta.dialects.cuesta.reduction import ArgMax, ArgMin, ArgReduction
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import is_float, shape_of, spelling_of
 from cuesta.passes.analysis.memory_order import MemoryOrder
-from cuesta.passes.graph.split_reductions import in_parts
+from cuesta.passes.graph.recomputed.in_parts import in_parts
 from cuesta.passes.infra.graph_rewrite import Rule, functions, rewrite_ops
 from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.sizes import Number, Size

@@ -17,27 +17,22 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from cuesta._mlir import ir
-from cuesta.dialects import aten, maker, types
-from cuesta.dialects.clones import repeat_op
 from cuesta.dialects.cuesta import reduction
-from cuesta.dialects.cuesta.contraction import Depthwise, MatMul
-from cuesta.dialects.cuesta.dialect import names_of
-from cuesta.dialects.cuesta.pointwise import Convert
 from cuesta.dialects.cuesta.reduction import Reduced
-from cuesta.dialects.cuesta.shape import Expand, Permute, Reshape, Slice, Unfold
 from cuesta.dialects.graph_builder import GraphBuilder
-from cuesta.dialects.types import byte_count, opmath, shape_of, spelling_of
+from cuesta.dialects.types import opmath, shape_of, spelling_of
 from cuesta.errors import Undecided
 from cuesta.passes.analysis.memory_order import MemoryOrder
 from cuesta.passes.analysis.short_runs import takes_short_runs
-from cuesta.passes.form_kernels.fusion.limits import PROGRAMS, SECTOR, STRIP
+from cuesta.passes.form_kernels.fusion.limits import FEW_IN_A_ROW, PROGRAMS, SECTOR, STRIP
 from cuesta.passes.graph.centred_sums import is_centred, less_mean
 from cuesta.passes.graph.cut_rows import cut_columns
-from cuesta.passes.graph.reshapes.hoist_reshapes import POINTWISE, reshaped_operand
+from cuesta.passes.graph.recomputed.in_parts import in_parts, viewed
+from cuesta.passes.graph.reshapes.hoist_reshapes import reshaped_operand
 from cuesta.passes.graph.returned_parts import return_parts
 from cuesta.passes.infra.graph_rewrite import functions, rewrite_ops
 from cuesta.passes.infra.registry import Pass, register_pass
@@ -62,14 +57,10 @@ _TOO_LONG = 1 << 18
 #: If constant divisors make over _FEW times too few parts, symbolic divisors are tried as well. They may make up to
 #: _MORE times too many parts, each of at least _FEWEST elements.
 _FEW, _MORE, _FEWEST = 4, 32, 256
-#: A reduction recomputes a value itself only if that moves at most this many times the value's bytes.
-_MOST_MOVED = 8
 #: Along the dim that is fastest in memory, parts begin at multiples of this many elements: 16 bytes of bf16.
 _UNIT = 8
 #: Reductions whose parts may differ in size → the pointwise op that joins two parts.
 _JOINED = {"sum": "add", "amax": "maximum", "amin": "minimum"}
-#: Ops whose result is in memory in any case, whoever reads it.
-_IN_MEMORY = names_of(Reshape, Permute, Slice, Unfold, Expand) | {aten.Call.OPERATION_NAME}
 
 
 def parts(sizes: Sequence[Number], dims: Sequence[int], wanted: int) -> dict[int, Number]:
@@ -249,7 +240,10 @@ class SplitReductions(Pass):
         work, long = estimate(sizes[d] for d in dims), LONG
         if order and order[-1] not in dims:
             # Where the dim that is fastest in memory is kept, a program reduces a strip of results side by side.
-            strip = min(STRIP, hint(sizes[order[-1]]))
+            # If it has few elements, the strip spans the next ones.
+            strip = 1
+            for d in itertools.takewhile(lambda d: d not in dims, reversed(order)):
+                strip = strip if strip >= FEW_IN_A_ROW else min(STRIP, strip * hint(sizes[d]))
             programs, work, long = max(programs // strip, 1), work * strip, LONG_DOWN
         if work < long or programs >= self.programs // 2:
             return 1
@@ -309,85 +303,11 @@ def _ragged_total(op: ir.Operation, x: ir.Value, form: Cut, ragged: _Ragged) -> 
         return value if len(shape_of(value)) != len(sizes) else end_of(value, ragged.whole, rest)
 
     wide = opmath(spelling_of(x))
-    total = _B.reduce(name, _B.convert(_viewed(x, form.shape, of_parts), wide), form.inside)
+    total = _B.reduce(name, _B.convert(viewed(x, form.shape, of_parts), wide), form.inside)
     total = _B.reduce(name, total, form.across)
-    left = _B.reduce(name, _B.convert(_viewed(x, beside, of_rest), wide), Reduced.dims.of(op))
+    left = _B.reduce(name, _B.convert(viewed(x, beside, of_rest), wide), Reduced.dims.of(op))
     total = _B.pointwise(_JOINED[name], total, left)
     return _B.convert(_B.reshape(total, shape_of(op.results[0])), spelling_of(op.results[0]))
-
-
-def in_parts(x: ir.Value, shape: list[Number], made: dict[ir.Value, ir.Value] | None = None) -> ir.Value:
-    """x in `shape`: the pointwise ops that make x are repeated in this shape. `made` gets old result → new result."""
-    sizes = shape_of(x)
-
-    def view(value: ir.Value) -> ir.Value:
-        own = reshaped_operand(shape_of(value), sizes, shape)
-        assert own is not None  # each dim of `sizes` is a run of its own in `shape`
-        return _B.reshape(value, own)
-
-    return _viewed(x, shape, view, made)
-
-
-def _viewed(
-    x: ir.Value,
-    shape: list[Number],
-    view: Callable[[ir.Value], ir.Value],
-    computed: dict[ir.Value, ir.Value] | None = None,
-) -> ir.Value:
-    """x in `shape`: the pointwise ops that make x are repeated in this shape, on operands taken through `view`.
-
-    A reshape between these ops and the reduction would keep them out of the reduction's kernel, and x in memory. That
-    is better where x is computed from much more data: of a pool, each place of the window would be in memory instead.
-    It is also better where x is what a kernel rounds its sums to: the sums would be in memory instead.
-    """
-    sizes = shape_of(x)
-    made: dict[ir.Value, ir.Value] = {}
-    known: dict[ir.Value, dict[ir.Value, int]] = {}
-
-    def visit(value: ir.Value) -> ir.Value:
-        if value not in made:
-            op = maker(value)
-            moved = _traffic(value, known)
-            is_better_read = sum(moved.values()) > _MOST_MOVED * byte_count(value) or _rounds_kernel(value, moved)
-            if op is None or op.name not in POINTWISE or shape_of(value) != sizes or is_better_read:
-                made[value] = view(value)
-            else:
-                kind = types.tensor(shape, spelling_of(value))
-                made[value] = repeat_op(op, [visit(v) for v in op.operands], kind).results[0]
-                if computed is not None:
-                    computed[value] = made[value]
-        return made[value]
-
-    return visit(x)
-
-
-def _traffic(value: ir.Value, known: dict[ir.Value, dict[ir.Value, int]]) -> dict[ir.Value, int]:
-    """Value that pointwise ops compute `value` from → the bytes it moves; incomplete once the sum is over the limit."""
-    if value in known:
-        return known[value]
-    op, sizes = maker(value), shape_of(value)
-    found: dict[ir.Value, int] = {}
-    if op is None or op.name not in POINTWISE:
-        found[value] = byte_count(value) * (1 if op is None or op.name in _IN_MEMORY else 2)
-    else:
-        for operand in op.operands:
-            if shape_of(operand) == sizes and sum(found.values()) <= _MOST_MOVED * byte_count(value):
-                found |= _traffic(operand, known)
-    known[value] = found
-    return found
-
-
-def _rounds_kernel(value: ir.Value, moved: Collection[ir.Value]) -> bool:
-    """Whether a value is narrower than what it is converted from, and one of the values `moved` that it is computed
-    from is what a kernel of ours computes that no reduction joins, such as a convolution's sums."""
-    op = maker(value, Convert)
-    narrows = op is not None and byte_count(value) < byte_count(op.operands[0])
-    return narrows and any(_is_kernels(x) for x in moved)
-
-
-def _is_kernels(value: ir.Value) -> bool:
-    op = maker(value)
-    return op is not None and (Depthwise.matches(op) or MatMul.product.is_on(op))
 
 
 def _variance(x: ir.Value, mean: ir.Value, form: Cut) -> ir.Value:

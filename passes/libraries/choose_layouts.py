@@ -12,9 +12,9 @@ each convolution gets the layout that moves less. A convolution that is to becom
 
 Kernels follow the memory order of their operands, so only one kernel at each end of the network converts. The results
 of a graph keep the layout that the caller asks for. So on a GPU a graph that returns most of its images row-major is
-left as it is, and on a CPU a convolution whose result is returned row-major. The tensors that a training step saves are
-asked for in channels_last (`frontend/saved_layouts`), and the gradients of convolutions are computed in the layout of
-their images.
+left as it is, and on a CPU a convolution whose result is returned row-major. What no convolution reads or makes, such
+as the queries of attention, is no image. The tensors that a training step saves are asked for in channels_last
+(`frontend/saved_layouts`), and the gradients of convolutions are computed in the layout of their images.
 """
 
 from __future__ import annotations
@@ -109,10 +109,10 @@ def _gradients(function: func.FuncOp) -> None:
 
 def _for_cudnn(function: func.FuncOp, convolutions: list[ir.Operation]) -> list[ir.Operation]:
     chosen = [op for op in convolutions if on_tensor_cores(op) and not _slow_in_channels_last(op)]
-    weights = [op.operands[1] for op in convolutions]
+    read = {op.operands[0] for op in convolutions}
     row_major = sum(
         len(shape_of(value)) == 4
-        and value not in weights
+        and (value in read or _follows(value, convolutions))
         and not (strides and is_channels_last(shape_of(value), strides))
         for value, strides in _returned(function)
     )

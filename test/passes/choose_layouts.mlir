@@ -71,6 +71,25 @@ func.func @wide_groups(%x: tensor<2x72x8x8xbf16>, %w: tensor<72x36x3x3xbf16>) ->
 // CHECK: // -----
 // -----
 
+// Queries and keys that a training step saves have four dims, but no convolution reads or makes them: they are no images.
+// CHECK-LABEL: func.func @saved_queries
+// CHECK: result_strides = {{\[\[}}256, 1, 32, 4]]
+module attributes {cuesta.target = "cuda:90", cuesta.device = "cuda:0"} {
+func.func @saved_queries(%x: tensor<2x4x8x8xbf16>, %w: tensor<4x4x3x3xbf16>, %p: tensor<2x64x4xbf16>) -> (tensor<2x4x8x8xbf16> {cuesta.strides = [256, 1, 32, 4]}, tensor<2x2x32x4xbf16> {cuesta.strides = [256, 128, 4, 1]}, tensor<2x2x32x4xbf16> {cuesta.strides = [256, 128, 4, 1]}) {
+  %0 = "cuesta.convolution"(%x, %w) {stride = [1, 1], padding = [1, 1], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 1 : i64, cudnn = "tensor_cores", operand_strides = [[256, 64, 8, 1], [36, 9, 3, 1]], result_strides = [[256, 64, 8, 1]]} : (tensor<2x4x8x8xbf16>, tensor<4x4x3x3xbf16>) -> tensor<2x4x8x8xbf16>
+  %1 = "cuesta.permute"(%0) {dims = [0, 2, 3, 1]} : (tensor<2x4x8x8xbf16>) -> tensor<2x8x8x4xbf16>
+  %2 = "cuesta.reshape"(%1) : (tensor<2x8x8x4xbf16>) -> tensor<2x64x4xbf16>
+  %3 = "cuesta.mul"(%2, %p) : (tensor<2x64x4xbf16>, tensor<2x64x4xbf16>) -> tensor<2x64x4xbf16>
+  %4 = "cuesta.reshape"(%3) : (tensor<2x64x4xbf16>) -> tensor<2x2x32x4xbf16>
+  %5 = "cuesta.add"(%2, %p) : (tensor<2x64x4xbf16>, tensor<2x64x4xbf16>) -> tensor<2x64x4xbf16>
+  %6 = "cuesta.reshape"(%5) : (tensor<2x64x4xbf16>) -> tensor<2x2x32x4xbf16>
+  return %0, %4, %6 : tensor<2x4x8x8xbf16>, tensor<2x2x32x4xbf16>, tensor<2x2x32x4xbf16>
+}
+}
+
+// CHECK: // -----
+// -----
+
 // A batch, and images, of any size.
 // CHECK-LABEL: func.func @symbolic
 // CHECK: "cuesta.convolution"{{.*}}operand_strides = {{\[\[}}"3*s1*s1", 1, "3*s1", 3], [27, 1, 9, 3]], {{.*}}result_strides = {{\[\[}}"4*s1*s1", 1, "4*s1", 4]]

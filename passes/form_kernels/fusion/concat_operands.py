@@ -19,7 +19,7 @@ from cuesta.dialects.types import byte_size, shape_of, spelling_of
 from cuesta.passes.form_kernels.fusion.grouping import Group, Grouping
 from cuesta.passes.form_kernels.fusion.nodes import Item, Node
 from cuesta.passes.form_kernels.placement.concatenation import is_cat, is_inner, operands_of, order_of
-from cuesta.passes.form_kernels.placement.plan import written_by_generic
+from cuesta.passes.form_kernels.placement.orders_asked import written_by_generic
 from cuesta.sizes import Number, estimate
 
 Value: TypeAlias = ir.Value

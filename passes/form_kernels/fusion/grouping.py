@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import functools
 import itertools
-import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cuesta._mlir import ir
-from cuesta.dialects.types import byte_count, byte_size, shape_of, spelling_of
+from cuesta.dialects.types import byte_count, byte_size, spelling_of
 from cuesta.passes.analysis.memory_order import MemoryOrder
 from cuesta.passes.form_kernels.fusion.contractions import holds_stages, is_one_sum, multiplies_for, walk_refusal
 from cuesta.passes.form_kernels.fusion.limits import CPU, FusionLimits
@@ -27,17 +26,17 @@ from cuesta.passes.form_kernels.fusion.space import (
     Conflict,
     Loop,
     Space,
-    class_sizes,
     join,
     parallel_classes,
     tile_bytes,
 )
 from cuesta.passes.form_kernels.fusion.spreading import spreading
-from cuesta.passes.form_kernels.fusion.tile_rows import rows_refusal
+from cuesta.passes.form_kernels.fusion.tile_rows import count_tiles, rows_refusal
 from cuesta.passes.form_kernels.fusion.windows import window_refusal
 
 #: A group that moves less than this share of the bytes that two groups move together counts as little work.
 _LITTLE = 0.1
+_NONE: Mapping[ir.Value, Sequence[int]] = {}
 
 
 @dataclass
@@ -83,10 +82,18 @@ class Remark:
 class Grouping:
     """Merges the items of one function; `group` maps the index of every node to its group."""
 
-    def __init__(self, items: list[Item], returned: set[ir.Value], machine: FusionLimits = CPU) -> None:
+    def __init__(
+        self,
+        items: list[Item],
+        returned: set[ir.Value],
+        machine: FusionLimits = CPU,
+        asked: Mapping[ir.Value, Sequence[int]] = _NONE,
+    ) -> None:
         self.items = items
         self.machine = machine
         self.memory = MemoryOrder()
+        #: result → the order of its dims in memory that is asked for
+        self.asked = asked
         self.returned = returned
         self.group: dict[int, Group] = {}
         self.paths = Paths(items, self.group)
@@ -321,23 +328,7 @@ class Grouping:
         return min(wanted, default=0)
 
     def _tiles(self, nodes: list[Node], space: Space, parallel: set[tuple[int, int]]) -> int:
-        """The number of parallel tiles. If tiles cut the contiguous dim of a large operand but leave another of its
-        dims whole, neighbouring tiles run together, and each such strip counts once."""
-        sizes = class_sizes(space, nodes)
-        tiles = math.prod(sizes[root] for root in parallel)
-        reads = [(node, read) for node in nodes for read in node.reads if len(read.dims) > 1]
-        if self.machine.strip == 1 or not reads:
-            return tiles
-        largest = max(read.bytes for _, read in reads)
-        node, read = max(reads, key=lambda r: (4 * r[1].bytes >= largest, self.memory.knows(r[1].value)))
-        walked = [
-            space.classes[node.index][read.dims[d]]
-            for d in self.memory.order(read.value)
-            if shape_of(read.value)[d] != 1
-        ]
-        if walked and walked[-1] in parallel and not set(walked) <= parallel:
-            return max(tiles // min(self.machine.strip, sizes[walked[-1]]), 1)
-        return tiles
+        return count_tiles(self.memory, (nodes, space, parallel), self.machine.strip, self.asked)
 
     def _extend_tail(self, a: Group, b: Group) -> str | None:
         """Puts all of b into the tail of a, if b is little work and nothing in a reads its results. Returns the reason

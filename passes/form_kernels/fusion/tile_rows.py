@@ -1,10 +1,14 @@
-"""Decides whether the tiles of a kernel lie well in memory: whether each has enough of a tensor's rows side by side."""
+"""Decides whether the tiles of a kernel lie well in memory: whether each has enough of a tensor's rows side by side,
+and how many tiles are left where neighbours run together for that."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
+from cuesta._mlir import ir
+from cuesta.dialects.types import byte_count, shape_of
 from cuesta.passes.analysis.memory_order import MemoryOrder
 from cuesta.passes.form_kernels.fusion.limits import FEW_IN_A_ROW
 from cuesta.passes.form_kernels.fusion.nodes import Node
@@ -24,6 +28,35 @@ def rows_refusal(memory: MemoryOrder, kernel: Tiling, before: Sequence[Tiling], 
     if gpu and _fragments(memory, kernel) and not any(_fragments(memory, own) for own in before):
         return "the tiles of one kernel would have a few elements of each row"
     return None
+
+
+def count_tiles(memory: MemoryOrder, kernel: Tiling, strip: int, asked: Mapping[ir.Value, Sequence[int]]) -> int:
+    """The number of parallel tiles. If tiles cut the contiguous dim of a large operand but leave another of its dims
+    whole, neighbouring tiles run together, and each such `strip` counts once. So does one of a large result that is
+    `asked` for in such an order."""
+    nodes, space, parallel = kernel
+    sizes = class_sizes(space, nodes)
+    tiles = math.prod(sizes[root] for root in parallel)
+    reads = [(node, read) for node in nodes for read in node.reads if len(read.dims) > 1]
+    if strip == 1 or not reads:
+        return tiles
+    largest = max(read.bytes for _, read in reads)
+    node, read = max(reads, key=lambda r: (4 * r[1].bytes >= largest, memory.knows(r[1].value)))
+    walks = [[space.classes[node.index][read.dims[d]] for d in _long(read.value, memory.order(read.value))]]
+    for node in nodes:
+        for value, dims in zip(node.results, node.writes, strict=True):
+            if value in asked and 4 * byte_count(value) >= largest:
+                walks.append([space.classes[node.index][dims[d]] for d in _long(value, asked[value])])
+    counts = [tiles]
+    for walked in walks:
+        if walked and walked[-1] in parallel and not all(root in parallel for root in walked):
+            counts.append(max(tiles // min(strip, sizes[walked[-1]]), 1))
+    return min(counts)
+
+
+def _long(value: ir.Value, order: Sequence[int]) -> list[int]:
+    """The dims of `order` that have more than one element."""
+    return [d for d in order if shape_of(value)[d] != 1]
 
 
 def _columns(memory: MemoryOrder, kernel: Tiling) -> bool:

@@ -9,9 +9,8 @@ from collections.abc import Container, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from cuesta._mlir import ir
-from cuesta.dialects import aten
 from cuesta.dialects.cuesta.dialect import names_of
-from cuesta.dialects.cuesta.shape import Expand, Permute, Reshape, Slice
+from cuesta.dialects.cuesta.shape import Permute, Reshape, Slice
 from cuesta.dialects.kernel_attention import KernelAttention, is_attention
 from cuesta.dialects.named_linalg import is_generic
 from cuesta.dialects.product import is_in_panels
@@ -25,6 +24,13 @@ from cuesta.passes.form_kernels.fusion.nodes import Item, Node, node_of
 from cuesta.passes.form_kernels.placement.assignment import Assignment
 from cuesta.passes.form_kernels.placement.concatenation import Concatenations
 from cuesta.passes.form_kernels.placement.mutations import place_updates
+from cuesta.passes.form_kernels.placement.orders_asked import (
+    ask,
+    asked_by_calls,
+    asked_by_node,
+    through_views,
+    written_by_generic,
+)
 from cuesta.passes.form_kernels.placement.scatters import place_scatter_updates
 from cuesta.passes.form_kernels.placement.tables import turned_tables
 from cuesta.sizes import Number
@@ -44,42 +50,6 @@ def keep_dims(layout: Layout, dims: Sequence[Number]) -> Layout:
     return Layout(
         layout.base, layout.offset, tuple(layout.sizes[d] for d in dims), tuple(layout.strides[d] for d in dims)
     )
-
-
-def written_by_generic(value: Value) -> tuple[Value, list[int]] | None:
-    """(the generic's result that equals `value` but for dims of size 1, the dims of `value` that it has)."""
-    kept = [d for d, s in enumerate(shape_of(value)) if s != 1]
-    found = _through_views(value, list(range(len(shape_of(value)))))
-    if found is None:
-        return None
-    root, dims = found
-    return (root, kept) if dims == kept else None
-
-
-def _through_views(value: Value, dims: list[int | None]) -> tuple[Value, list[int]] | None:
-    """The generic's result that `value` views through permutes and unit reshapes, and for each of the result's dims the
-    dim of `value`. `dims` numbers the dims of `value`."""
-    while True:
-        owner = value.owner
-        if isinstance(owner, ir.Block):
-            return None
-        if is_generic(owner):
-            known = [d for d in dims if d is not None]
-            return (value, known) if len(known) == len(dims) else None
-        if Permute.matches(owner):
-            inner: list[int | None] = [None] * len(dims)
-            for outer, d in enumerate(Permute.dims.of(owner)):
-                inner[d] = dims[outer]
-            dims = inner
-        elif Reshape.matches(owner):
-            source, target = shape_of(owner.operands[0]), shape_of(value)
-            if [s for s in source if s != 1] != [s for s in target if s != 1]:
-                return None
-            rest = iter([d for d, s in zip(dims, target, strict=True) if s != 1])
-            dims = [next(rest) if s != 1 else None for s in source]
-        else:
-            return None
-        value = owner.operands[0]
 
 
 def outputs_of(group: Group, grouping: Grouping, returned: set[Value]) -> list[Value]:
@@ -110,26 +80,22 @@ def plan(
     writes to with the argument.
     """
     for value, strides in wanted.items():
-        _prefer(where, value, strides)
+        ask(where.preferred, value, strides)
     fixed = set(where.preferred)
+    for value, strides in asked_by_calls(items):
+        ask(where.preferred, value, strides)
+        _prefer_whole(where, value, strides)
     for item in items:
-        if aten.Call.matches(item.op):
-            for value, traced in zip(item.op.operands, aten.traced_strides(item.op), strict=True):
-                if traced is not None:
-                    _prefer(where, value, traced)
-                    _prefer_whole(where, value, traced)
-    for item in items:
-        if isinstance(item, Node) and item.windows:  # channels side by side
-            for value in (item.op.operands[0], *item.gathers):
-                _prefer(where, value, row_major(shape_of(value)))
-        elif isinstance(item, Node) and multiplies_pixels(item.op):
+        for value, strides in asked_by_node(item):
+            ask(where.preferred, value, strides)
+        if isinstance(item, Node) and multiplies_pixels(item.op):
             _prefer_rows(where, item, grouping, returned)
         elif isinstance(item, Node) and item.factor is not None:
             _prefer_order_of_factor(where, grouping.group[item.index], grouping)
         elif is_attention(item.op) and KernelAttention.masked.of(item.op):
             # The kernel reads a mask, or a bias, along the keys: that dim shall be contiguous.
             mask = item.op.operands[len(item.op.operands) - 1]
-            _prefer(where, mask, row_major(shape_of(mask)))
+            ask(where.preferred, mask, row_major(shape_of(mask)))
     blocks = _in_blocks(items, grouping)
     kernels = {item.op: id(grouping.group[item.index]) for item in items if isinstance(item, Node)}
     for item in items:  # last: calls take precedence
@@ -137,7 +103,7 @@ def plan(
             _spare_copy(where, item.op, blocks, kernels, grouping.memory)
 
     for value, strides in turned_tables(items, grouping, {*map(alias_root, returned)}):
-        _prefer(where, value, strides)
+        ask(where.preferred, value, strides)
     _align_rows(where, items, grouping, returned)
 
     def free_root(value: Value) -> tuple[Value, list[int]] | None:
@@ -152,11 +118,9 @@ def plan(
 
 
 def _prefer_rows(where: Assignment, product: Node, grouping: Grouping, returned: list[Value]) -> None:
-    """Makes a product of pixels read and write rows, one pixel after the other, whatever the order of a result's dims:
-    its program computes a block of rows."""
-    (left, *_), (order, *_) = product.reads, product.writes
-    walked = sorted(range(len(left.dims)), key=lambda d: (left.dims[d] not in order, left.dims[d]))
-    _prefer(where, left.value, dense_strides(shape_of(left.value), walked))
+    """Makes a product of pixels write rows, one pixel after the other, whatever the order of a result's dims: its
+    program computes a block of rows."""
+    (order,) = product.writes
     group = grouping.group[product.index]
     ranks = {group.space.find((product.index, loop)): rank for rank, loop in enumerate(order)}
     for node in group.nodes:
@@ -195,7 +159,7 @@ def _align_rows(where: Assignment, items: Sequence[Item], grouping: Grouping, re
         group = grouping.group[node.index]
         values = outputs_of(group, grouping, set(returned))
         for factor in list(node.op.operands)[:2]:
-            found = _through_views(factor, list(range(len(shape_of(factor)))))
+            found = through_views(factor, list(range(len(shape_of(factor)))))
             if found is not None and grouping.group[writer[found[0]]] is not group:
                 values.append(found[0])
         for value in values:
@@ -203,20 +167,6 @@ def _align_rows(where: Assignment, items: Sequence[Item], grouping: Grouping, re
             if strides is not None and byte_size(spelling_of(value)) == 2 and value not in kept:
                 where.placed[value] = where.with_strides(value, strides)
                 kept.add(value)
-
-
-def _prefer(where: Assignment, value: Value, strides: Sequence[Number]) -> None:
-    """Makes the generic that computes a value write it with these strides, unless others were required before."""
-    while not isinstance(value.owner, ir.Block) and Expand.matches(value.owner):
-        value = value.owner.operands[0]
-        strides = strides[len(strides) - len(shape_of(value)) :]
-    found = _through_views(value, list(range(len(shape_of(value)))))
-    if found is None or found[0] in where.preferred:
-        return
-    root, dims = found
-    own = [strides[d] for d in dims]
-    if is_dense(shape_of(root), own):
-        where.preferred[root] = memory_order(shape_of(root), own)
 
 
 def _prefer_whole(where: Assignment, value: Value, strides: Sequence[Number]) -> None:
@@ -296,7 +246,7 @@ def _spare_copy(
     value = whole
     while not isinstance(value.owner, ir.Block) and _turns(value.owner) and len(list(value.uses)) == 1:
         value = value.owner.operands[0]
-    found = _through_views(whole, list(range(len(shape_of(whole)))))
+    found = through_views(whole, list(range(len(shape_of(whole)))))
     if found is None or found[0] != value or len(_read_outside(value, kernels)) != 1:
         return
     if only_has_ones(reshape) or (value in blocks and _turns(reshape)):
@@ -308,7 +258,7 @@ def _spare_copy(
         return
     _, last = max(((n != 1, d) for d, n in enumerate(shape_of(whole))), default=(False, -1))
     if found[1][-1:] == [last] or value in blocks:
-        _prefer(where, whole, row_major(shape_of(whole)))
+        ask(where.preferred, whole, row_major(shape_of(whole)))
 
 
 def _read_outside(value: Value, kernels: Mapping[ir.Operation, int]) -> list[ir.Operation]:

@@ -1,0 +1,44 @@
+// RUN: cuesta-opt --split-input-file --pass-pipeline='builtin.module(cuesta-to-linalg,form-kernels{target=gpu})' %s | filecheck %s
+
+// Images that lie row-major and are asked for in channels_last: one kernel would have a program for each few channels,
+// side by side, and too few of them. The sums are a kernel of their own, with a program for each channel. What comes
+// before the last op counts as asked for like its result.
+// CHECK: cuesta.parallel = [1], cuesta.sizes = [32, 256, 1024]
+// CHECK: cuesta.parallel = [0, 1, 2], cuesta.sizes = [32, 1024, 256]
+// CHECK-COUNT-2: "host.launch"
+// CHECK-NOT: "host.launch"
+func.func @graph(%x: tensor<32x256x32x32xf32> {cuesta.strides = [262144, 1024, 32, 1]}) -> (tensor<32x256x32x32xf32> {cuesta.strides = [262144, 1, 8192, 256]}) {
+  %0 = "cuesta.sum"(%x) {dims = [0, 2, 3], keepdim = 1} : (tensor<32x256x32x32xf32>) -> tensor<1x256x1x1xf32>
+  %1 = "cuesta.sub"(%x, %0) : (tensor<32x256x32x32xf32>, tensor<1x256x1x1xf32>) -> tensor<32x256x32x32xf32>
+  %2 = "cuesta.sigmoid"(%1) : (tensor<32x256x32x32xf32>) -> tensor<32x256x32x32xf32>
+  %3 = "cuesta.mul"(%1, %2) : (tensor<32x256x32x32xf32>, tensor<32x256x32x32xf32>) -> tensor<32x256x32x32xf32>
+  return %3 : tensor<32x256x32x32xf32>
+}
+
+// CHECK: // -----
+// -----
+
+// Asked for as they lie, they are one kernel, which reads each channel twice, the second time from a cache.
+// CHECK: cuesta.parallel = [1], cuesta.sizes = [32, 256, 1024]
+// CHECK-COUNT-1: "host.launch"
+// CHECK-NOT: "host.launch"
+func.func @graph(%x: tensor<32x256x32x32xf32> {cuesta.strides = [262144, 1024, 32, 1]}) -> (tensor<32x256x32x32xf32> {cuesta.strides = [262144, 1024, 32, 1]}) {
+  %0 = "cuesta.sum"(%x) {dims = [0, 2, 3], keepdim = 1} : (tensor<32x256x32x32xf32>) -> tensor<1x256x1x1xf32>
+  %1 = "cuesta.sub"(%x, %0) : (tensor<32x256x32x32xf32>, tensor<1x256x1x1xf32>) -> tensor<32x256x32x32xf32>
+  %2 = "cuesta.sigmoid"(%1) : (tensor<32x256x32x32xf32>) -> tensor<32x256x32x32xf32>
+  %3 = "cuesta.mul"(%1, %2) : (tensor<32x256x32x32xf32>, tensor<32x256x32x32xf32>) -> tensor<32x256x32x32xf32>
+  return %3 : tensor<32x256x32x32xf32>
+}
+
+// CHECK: // -----
+// -----
+
+// So do the operands of a call into ATen.
+// CHECK-COUNT-2: "host.launch"
+// CHECK: "host.aten"
+func.func @graph(%x: tensor<32x256x32x32xf32> {cuesta.strides = [262144, 1024, 32, 1]}) -> tensor<32x256x16x16xf32> {
+  %0 = "cuesta.sum"(%x) {dims = [0, 2, 3], keepdim = 1} : (tensor<32x256x32x32xf32>) -> tensor<1x256x1x1xf32>
+  %1 = "cuesta.sub"(%x, %0) : (tensor<32x256x32x32xf32>, tensor<1x256x1x1xf32>) -> tensor<32x256x32x32xf32>
+  %2 = "aten.call"(%1) {args = "[\22%0\22, [2, 2], [2, 2]]", overload = "aten.avg_pool2d.default", reason = "", operand_strides = [[262144, 1, 8192, 256]], result_strides = [[65536, 1, 4096, 256]]} : (tensor<32x256x32x32xf32>) -> tensor<32x256x16x16xf32>
+  return %2 : tensor<32x256x16x16xf32>
+}
