@@ -10,7 +10,7 @@ and write results of the graph are merged: any other tensor might have to be kep
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import TypeAlias
 
 from cuesta._mlir import ir
@@ -35,7 +35,7 @@ def fuse_horizontally(grouping: Grouping) -> None:
         if key is None:
             continue
         first = open_groups.get(key)
-        if first is None or grouping.merge_node_by_node(first, group) is not None:
+        if first is None or not _has_room(grouping, first, group) or grouping.merge_node_by_node(first, group):
             open_groups[key] = group.members
 
 
@@ -45,10 +45,23 @@ def _kind(grouping: Grouping, group: Group) -> Hashable | None:
         return None
     inside = {r for n in group.nodes for r in n.results}
     read = {r.value for n in group.nodes for r in n.reads} - inside
-    left = inside - {v for v in inside if grouping.readers.get(v, set()) <= {n.index for n in group.nodes}}
+    left = _left(grouping, group.members)
     if group.bytes_read > _LARGE or not all(map(_is_there, read)) or not all(map(_is_small, left - grouping.returned)):
         return None
     return tuple(_node_kind(grouping, n) for n in group.members)
+
+
+def _has_room(grouping: Grouping, first: list[Node], group: Group) -> bool:
+    """Whether the kernel of the nodes `first` may write what `group` does besides."""
+    members = [*grouping.group[first[0].index].members, *group.members]
+    return len(_left(grouping, members)) <= grouping.machine.written_together
+
+
+def _left(grouping: Grouping, members: Sequence[Node]) -> set[Value]:
+    """What a kernel of these nodes writes for others."""
+    inside = {n.index for n in members}
+    results = {r for n in members for r in n.results}
+    return {r for r in results if r in grouping.returned or not grouping.readers.get(r, set()) <= inside}
 
 
 def _is_there(value: Value) -> bool:

@@ -37,3 +37,45 @@ func.func @graph(
   } : (tensor<512x512xf32>, tensor<512x512xf32>) -> tensor<512x512xf32>
   return %0, %1, %5 : tensor<512x512xf32>, tensor<512x512xf32>, tensor<512x512xf32>
 }
+
+// -----
+
+// A program has in registers what it writes of each tensor: there are at most 16.
+// CHECK: func.func @graph
+// CHECK: "host.launch"({{.*}}outputs = 16 : i64
+// CHECK: "host.launch"({{.*}}outputs = 1 : i64
+// CHECK-NOT: "host.launch"
+func.func @graph(
+    %x0: tensor<512xf32> {cuesta.strides = [1]}, %x1: tensor<512xf32> {cuesta.strides = [1]}, %x2: tensor<512xf32> {cuesta.strides = [1]},
+    %x3: tensor<512xf32> {cuesta.strides = [1]}, %x4: tensor<512xf32> {cuesta.strides = [1]}, %x5: tensor<512xf32> {cuesta.strides = [1]},
+    %x6: tensor<512xf32> {cuesta.strides = [1]}, %x7: tensor<512xf32> {cuesta.strides = [1]}, %x8: tensor<512xf32> {cuesta.strides = [1]},
+    %x9: tensor<512xf32> {cuesta.strides = [1]}, %x10: tensor<512xf32> {cuesta.strides = [1]}, %x11: tensor<512xf32> {cuesta.strides = [1]},
+    %x12: tensor<512xf32> {cuesta.strides = [1]}, %x13: tensor<512xf32> {cuesta.strides = [1]}, %x14: tensor<512xf32> {cuesta.strides = [1]},
+    %x15: tensor<512xf32> {cuesta.strides = [1]}, %x16: tensor<512xf32> {cuesta.strides = [1]}
+) -> (
+    tensor<512xbf16> {cuesta.strides = [1]}, tensor<512xbf16> {cuesta.strides = [1]}, tensor<512xbf16> {cuesta.strides = [1]},
+    tensor<512xbf16> {cuesta.strides = [1]}, tensor<512xbf16> {cuesta.strides = [1]}, tensor<512xbf16> {cuesta.strides = [1]},
+    tensor<512xbf16> {cuesta.strides = [1]}, tensor<512xbf16> {cuesta.strides = [1]}, tensor<512xbf16> {cuesta.strides = [1]},
+    tensor<512xbf16> {cuesta.strides = [1]}, tensor<512xbf16> {cuesta.strides = [1]}, tensor<512xbf16> {cuesta.strides = [1]},
+    tensor<512xbf16> {cuesta.strides = [1]}, tensor<512xbf16> {cuesta.strides = [1]}, tensor<512xbf16> {cuesta.strides = [1]},
+    tensor<512xbf16> {cuesta.strides = [1]}, tensor<512xbf16> {cuesta.strides = [1]}
+) {
+  %0 = "cuesta.convert"(%x0) : (tensor<512xf32>) -> tensor<512xbf16>
+  %1 = "cuesta.convert"(%x1) : (tensor<512xf32>) -> tensor<512xbf16>
+  %2 = "cuesta.convert"(%x2) : (tensor<512xf32>) -> tensor<512xbf16>
+  %3 = "cuesta.convert"(%x3) : (tensor<512xf32>) -> tensor<512xbf16>
+  %4 = "cuesta.convert"(%x4) : (tensor<512xf32>) -> tensor<512xbf16>
+  %5 = "cuesta.convert"(%x5) : (tensor<512xf32>) -> tensor<512xbf16>
+  %6 = "cuesta.convert"(%x6) : (tensor<512xf32>) -> tensor<512xbf16>
+  %7 = "cuesta.convert"(%x7) : (tensor<512xf32>) -> tensor<512xbf16>
+  %8 = "cuesta.convert"(%x8) : (tensor<512xf32>) -> tensor<512xbf16>
+  %9 = "cuesta.convert"(%x9) : (tensor<512xf32>) -> tensor<512xbf16>
+  %10 = "cuesta.convert"(%x10) : (tensor<512xf32>) -> tensor<512xbf16>
+  %11 = "cuesta.convert"(%x11) : (tensor<512xf32>) -> tensor<512xbf16>
+  %12 = "cuesta.convert"(%x12) : (tensor<512xf32>) -> tensor<512xbf16>
+  %13 = "cuesta.convert"(%x13) : (tensor<512xf32>) -> tensor<512xbf16>
+  %14 = "cuesta.convert"(%x14) : (tensor<512xf32>) -> tensor<512xbf16>
+  %15 = "cuesta.convert"(%x15) : (tensor<512xf32>) -> tensor<512xbf16>
+  %16 = "cuesta.convert"(%x16) : (tensor<512xf32>) -> tensor<512xbf16>
+  return %0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16 : tensor<512xbf16>, tensor<512xbf16>, tensor<512xbf16>, tensor<512xbf16>, tensor<512xbf16>, tensor<512xbf16>, tensor<512xbf16>, tensor<512xbf16>, tensor<512xbf16>, tensor<512xbf16>, tensor<512xbf16>, tensor<512xbf16>, tensor<512xbf16>, tensor<512xbf16>, tensor<512xbf16>, tensor<512xbf16>, tensor<512xbf16>
+}
