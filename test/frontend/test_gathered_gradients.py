@@ -98,9 +98,9 @@ def at_data(x: Tensor) -> Tensor:
 
 
 def far_ones_together(x: Tensor) -> Tensor:
-    """Seven elements at one place, one after the other: as slow as atomics."""
-    at = (torch.arange(9)[:, None] - torch.arange(9)).clamp(-1, 1) + 1
-    return torch.gather(x.sin(), -1, at.expand(4, 9, 9))
+    """Eleven elements at one place, one after the other: as slow as atomics."""
+    at = (torch.arange(13)[:, None] - torch.arange(13)).clamp(-1, 1) + 1
+    return torch.gather(x.sin(), -1, at.expand(4, 13, 13))
 
 
 def almost_all_at_one(x: Tensor) -> Tensor:
@@ -111,7 +111,7 @@ def almost_all_at_one(x: Tensor) -> Tensor:
 @pytest.mark.usefixtures("on_a_gpu")
 @pytest.mark.parametrize(
     ("function", "sizes"),
-    [(by_table, (9, 4)), (at_data, (5, 9)), (far_ones_together, (4, 9, 3)), (almost_all_at_one, (2, 1000))],
+    [(by_table, (9, 4)), (at_data, (5, 9)), (far_ones_together, (4, 13, 3)), (almost_all_at_one, (2, 1000))],
 )
 def test_other_sums_stay(function: Program, sizes: tuple[int, ...], split: Split) -> None:
     x = torch.randn(sizes, generator=torch.Generator().manual_seed(1))
