@@ -155,7 +155,7 @@ class _Kernel:
             for value, classes in list(zip(g.operands, operand_classes(g), strict=True))[-len(g.results) :]
             if _in_memory(value)
         ]
-        looked_up = looked_up_classes(generics)  # marks the reads that are counted below
+        looked_up = looked_up_classes(generics, argument_shapes(function))  # marks the reads that are counted below
         space = Space(
             about,
             frozenset(PARALLEL.of(function)),

@@ -12,7 +12,7 @@ window, distances. A thread that has eight positions side by side, as Triton wou
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from cuesta._mlir import arith, ir
 from cuesta.dialects.kernel_fields import APART, CLASSES, windowed_dims
@@ -22,6 +22,7 @@ from cuesta.dialects.product import tile_of
 from cuesta.dialects.upstream_fields import constant_of
 from cuesta.passes.analysis.gathered_loops import computed_reads, gathered_loops
 from cuesta.passes.gpu.kernel_space import Space
+from cuesta.sizes import Number
 from cuesta.sizes.powers import power_at_least
 
 #: Positions of a program, two for each thread of four warps; and the fewest, two for each thread of a warp: of fewer,
@@ -36,23 +37,29 @@ _SAME = {
 _OF_BOTH = {op.OPERATION_NAME for op in (arith.AddIOp, arith.MinSIOp, arith.MaxSIOp)}
 
 
-def looked_up_classes(generics: Sequence[ir.Operation]) -> list[int]:
+def looked_up_classes(
+    generics: Sequence[ir.Operation], shapes: Mapping[ir.Value, tuple[Sequence[Number], Sequence[Number]]]
+) -> list[int]:
     """The classes that computed positions depend on, in a kernel that reads neighbours along its last class from places
-    that may lie apart. Marks such reads. Empty for other kernels, and for those of products: blocks of factors are laid
-    out for these."""
+    that may lie apart. Marks such reads. `shapes` has the sizes and strides of the kernel's tensors. Empty for other
+    kernels, and for those of products: blocks of factors are laid out for these."""
     found: set[int] = set()
     if any(is_generic(op) and (tile_of(op) is not None or windowed_dims(op)) for op in generics):
         return []
     for generic in generics:
         if not is_generic(generic):
             continue
-        for read, (_, loops) in zip(computed_reads(generic), gathered_loops(generic), strict=True):
-            *others, last = list(read.operands)[1:] or [None]
-            if last is None or _follow(last):
+        classes = CLASSES.of(generic)
+        for read, (x, loops) in zip(computed_reads(generic), gathered_loops(generic), strict=True):
+            positions = list(read.operands)[1:]
+            # Of images whose channels a kernel walks last and that lie row by row, others are the neighbours.
+            if not positions or max(classes) not in {classes[loop] for loop in loops[-1]}:
+                continue
+            if _follow(positions[-1]) and (x not in shapes or shapes[x][1][-1] == 1):
                 continue
             APART.mark(read)
-            computed = [own for x, own in zip([*others, last], loops, strict=True) if not _is_loop(x)]
-            found |= {CLASSES.of(generic)[loop] for own in computed for loop in own}
+            computed = [own for position, own in zip(positions, loops, strict=True) if not _is_loop(position)]
+            found |= {classes[loop] for own in computed for loop in own}
     return sorted(found)
 
 

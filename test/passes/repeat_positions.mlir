@@ -47,3 +47,28 @@ func.func @calls(%x: tensor<8xi1>) -> (tensor<8xi1>, tensor<8xi1>, tensor<8xi1>)
   %1 = "aten.call"(%x, %mask) {args = "[\22%0\22, \22%1\22]", overload = "aten.logical_or.default", route = "shim", reason = ""} : (tensor<8xi1>, tensor<8xi1>) -> tensor<8xi1>
   return %0, %1, %mask : tensor<8xi1>, tensor<8xi1>, tensor<8xi1>
 }
+
+// What is computed from a table that is the same for all rows is computed by each reader.
+// CHECK-LABEL: func.func @repeated_table
+// CHECK-COUNT-2: "cuesta.add"
+// CHECK-NOT: "cuesta.add"
+func.func @repeated_table(%table: tensor<8xi64>, %a: tensor<4x8xf32>, %b: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>) {
+  %one = "cuesta.constant"() {value = 1 : i64} : () -> tensor<i64>
+  %rows = "cuesta.expand"(%table) : (tensor<8xi64>) -> tensor<4x8xi64>
+  %at = "cuesta.add"(%rows, %one) : (tensor<4x8xi64>, tensor<i64>) -> tensor<4x8xi64>
+  %0 = "cuesta.gather"(%a, %at) {dim = 1 : i64} : (tensor<4x8xf32>, tensor<4x8xi64>) -> tensor<4x8xf32>
+  %1 = "cuesta.gather"(%b, %at) {dim = 1 : i64} : (tensor<4x8xf32>, tensor<4x8xi64>) -> tensor<4x8xf32>
+  return %0, %1 : tensor<4x8xf32>, tensor<4x8xf32>
+}
+
+// Positions that differ in each row, as those that a model computes, are computed once.
+// CHECK-LABEL: func.func @positions_of_each_row
+// CHECK-COUNT-1: "cuesta.add"
+// CHECK-NOT: "cuesta.add"
+func.func @positions_of_each_row(%rows: tensor<4x8xi64>, %a: tensor<4x8xf32>, %b: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>) {
+  %one = "cuesta.constant"() {value = 1 : i64} : () -> tensor<i64>
+  %at = "cuesta.add"(%rows, %one) : (tensor<4x8xi64>, tensor<i64>) -> tensor<4x8xi64>
+  %0 = "cuesta.gather"(%a, %at) {dim = 1 : i64} : (tensor<4x8xf32>, tensor<4x8xi64>) -> tensor<4x8xf32>
+  %1 = "cuesta.gather"(%b, %at) {dim = 1 : i64} : (tensor<4x8xf32>, tensor<4x8xi64>) -> tensor<4x8xf32>
+  return %0, %1 : tensor<4x8xf32>, tensor<4x8xf32>
+}

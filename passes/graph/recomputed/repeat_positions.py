@@ -8,6 +8,9 @@
 Such are the masks by which parts are interleaved. A kernel has its loop indices anyway. What several kernels read
 would be written by one more, and a block that is read says nothing of its elements: by a mask that a kernel makes
 itself, `sum-halves` sees that two blocks are taken by turns. Calls read what they need from memory: they share it.
+
+So is what is computed from a table of integers that is repeated along other dims, such as distances for all heads of an
+attention: the table stays in a cache, and what is computed from it would be written for each head.
 """
 
 from __future__ import annotations
@@ -17,13 +20,16 @@ from cuesta.dialects import maker
 from cuesta.dialects.clones import repeat_op
 from cuesta.dialects.cuesta import reduction
 from cuesta.dialects.cuesta.dialect import names_of
-from cuesta.dialects.cuesta.shape import Constant, Iota, Reshape
+from cuesta.dialects.cuesta.indexing import Gather, Index
+from cuesta.dialects.cuesta.shape import Constant, Expand, Iota, Reshape
 from cuesta.dialects.cuesta.views import VIEWS
+from cuesta.dialects.types import spelling_of
 from cuesta.passes.graph.reshapes.hoist_reshapes import CHEAP, POINTWISE
 from cuesta.passes.infra.graph_rewrite import functions, users
 from cuesta.passes.infra.registry import Pass, register_pass
 
 _COMPUTED = CHEAP | names_of(Reshape)
+_READS = names_of(Gather, Index)
 
 
 @register_pass("repeat-positions")
@@ -40,10 +46,13 @@ class RepeatPositions(Pass):
 
 
 def _counted(block: ir.Block) -> list[ir.Operation]:
-    """The ops of a block that compute from positions alone and whose result is not a constant, in order."""
+    """The ops of a block that compute from positions and repeated tables alone and whose result is not a constant, in
+    order."""
     found: list[ir.Operation] = []
     known: set[ir.Value] = set()
     for op in (view.operation for view in block.operations):
+        if _repeats_table(op):
+            known.update(op.results)
         moving = [x for x in op.operands if maker(x, Constant) is None]
         if Iota.matches(op) or (op.name in _COMPUTED and moving and known.issuperset(moving)):
             found.append(op)
@@ -51,9 +60,19 @@ def _counted(block: ir.Block) -> list[ir.Operation]:
     return found
 
 
+def _repeats_table(op: ir.Operation) -> bool:
+    """Whether an op repeats integers that the graph gets, or a view of them."""
+    if not Expand.matches(op) or spelling_of(op.results[0]) not in ("i32", "i64"):
+        return False
+    (table,) = op.operands
+    while not isinstance(table.owner, ir.Block) and table.owner.name in VIEWS:
+        (table,) = table.owner.operands
+    return isinstance(table.owner, ir.Block)
+
+
 def _computes(op: ir.Operation) -> bool:
     """Whether an op may become part of a kernel with what it reads."""
-    return op.name in POINTWISE or op.name in VIEWS or reduction.row_of(op) is not None
+    return op.name in POINTWISE or op.name in VIEWS or op.name in _READS or reduction.row_of(op) is not None
 
 
 def _repeat(op: ir.Operation) -> None:
