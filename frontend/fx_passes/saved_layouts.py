@@ -41,6 +41,9 @@ _BY_STRIDES = frozenset({aten.as_strided, aten.as_strided_copy, aten.as_strided_
 #: Ops whose result has other dims than their operand, though perhaps as many.
 _OTHER_DIMS = frozenset({aten.permute, aten.transpose, aten.view, aten.reshape, aten._unsafe_view, aten.t})
 
+#: Devices on which [N, C, L] is computed as an image.
+_LINES_ON = ("cuda",)
+
 #: What aten.view raises, by a kernel or by torch's description of it, where no strides make the view.
 _NO_VIEW = (RuntimeError, ValueError)
 
@@ -127,12 +130,15 @@ def _cloned(value: Node, layout: torch.memory_format) -> Node:
 
 def _cloned_line(value: Node) -> Node:
     """A copy of `value`, [N, C, L], whose channels are side by side in memory."""
-    copy, meta, turned = value, value.meta["val"], [[0, 2, 1]]
-    for op, dims in ((aten.permute.default, turned), (aten.clone.default, []), (aten.permute.default, turned)):
-        with inserting_behind(copy):
-            copy = value.graph.call_function(op, (copy, *dims))
-        copy.meta["val"] = meta = op(meta, *dims)
-    return copy
+    return _turned(_cloned(_turned(value), torch.contiguous_format))
+
+
+def _turned(value: Node) -> Node:
+    """[N, L, C] of [N, C, L], or the other way round."""
+    with inserting_behind(value):
+        turned = value.graph.call_function(aten.permute.default, (value, [0, 2, 1]))
+    turned.meta["val"] = value.meta["val"].permute(0, 2, 1)
+    return turned
 
 
 def _channels_last(value: Tensor) -> Tensor:
@@ -248,5 +254,5 @@ def _is_image(node: Any) -> TypeGuard[Node]:
     value = node.meta.get("val") if isinstance(node, Node) else None
     if not isinstance(value, Tensor) or value.device.type not in ("cpu", "cuda") or value.layout != torch.strided:
         return False
-    dims = (3, 4) if value.device.type == "cuda" else (4,)
-    return value.dim() in dims and all(type(n) is int for n in value.shape)
+    is_line = value.dim() == 3 and value.device.type in _LINES_ON
+    return (value.dim() == 4 or is_line) and all(type(n) is int for n in value.shape)
