@@ -295,11 +295,11 @@ def product_blocks(products: Sequence[ir.Operation], classes: int) -> Blocks:
     return Blocks(tuple(blocks), (k,), tile.warps, tile.stages)
 
 
-def window_blocks(
-    dims: Sequence[WindowedDim], sizes: Sequence[int], parallel: Collection[int], channels: int
-) -> Blocks:
+def window_blocks(dims: Sequence[WindowedDim], space: Space, channels: int) -> Blocks:
     """The block of a sum over windows: some columns and `channels`, side by side in memory, for the threads, and some
-    rows, whose sums each thread holds. An element that is loaded serves all rows whose windows it is in."""
+    rows, whose sums each thread holds. An element that is loaded serves all rows whose windows it is in. A thread's
+    columns are not neighbours where the kernel also reads or writes images row by row."""
+    sizes, parallel = space.sizes, space.parallel
     down, across = dims
     blocks = [1] * len(sizes)
     blocks[channels] = _width(sizes[channels], (64, 32, 16))
@@ -320,6 +320,7 @@ def window_blocks(
     threads = math.prod(blocks[c] for c in range(len(sizes)) if c != down.loop) // _AT_ONCE
     places = sizes[across.place] if across.place >= 0 else 1
     meet = across.stride == abs(across.dilation) == 1 < places
+    meet = meet and all(t[-1] == channels for t in (*space.tensors, *space.written) if len(t) > 1)
     neighbours = _NEIGHBOURS if meet and across.loop >= 0 and blocks[across.loop] % _NEIGHBOURS == 0 else 1
     return Blocks(tuple(blocks), (), max(threads // 32, 1), neighbours=neighbours)
 

@@ -189,7 +189,7 @@ class _Kernel:
         for generic in self.generics:
             if dims := windowed_dims(generic):
                 (*_, channels), *_ = operand_classes(generic)  # of the weight
-                return window_blocks(dims, self.space.sizes, self.parallel, channels)
+                return window_blocks(dims, self.space, channels)
         walk = Walk() if self.unknown else find_walk(self.generics, self.space)
         return choose(self.space, walk, least, self.beside)
 

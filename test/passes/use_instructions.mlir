@@ -164,12 +164,12 @@ module attributes {cuesta.target = "cuda:90"} {
 
 // -----
 
-// What is loaded for sums of products alone is widened in pairs; what is read in another way LLVM may compute in bf16.
+// What is loaded for many sums of products alone is widened in pairs; what is read in another way LLVM may compute in
+// bf16, and what few sums read is left alone.
 // CHECK-LABEL: module attributes {cuesta.target = "cuda:90"}
 // CHECK: %[[X:.*]] = "tt.load"
 // CHECK: %[[W:.*]] = "tt.elementwise_inline_asm"(%[[X]]) {asm_string = "shl.b32 $0, $2, 16; and.b32 $1, $2, 0xFFFF0000;", constraints = "=r,=r,r", packed_element = 2 : i32, pure = true} : (tensor<256xbf16>) -> tensor<256xf32>
-// CHECK: math.fma %[[W]]
-// CHECK: math.fma %[[W]]
+// CHECK-COUNT-7: math.fma %[[W]]
 // CHECK: %[[Y:.*]] = "tt.load"
 // CHECK: %[[V:.*]] = arith.extf %[[Y]]
 // CHECK: arith.addf %[[V]]
@@ -179,8 +179,13 @@ module attributes {cuesta.target = "cuda:90"} {
     ^bb0(%p: tensor<256x!tt.ptr<bf16>>, %w: tensor<256xf32>):
       %x = "tt.load"(%p) {boundaryCheck = array<i32>, cache = 1 : i32, evict = 1 : i32, isVolatile = false, operandSegmentSizes = array<i32: 1, 0, 0>} : (tensor<256x!tt.ptr<bf16>>) -> tensor<256xbf16>
       %wide = arith.extf %x : tensor<256xbf16> to tensor<256xf32>
-      %one = math.fma %wide, %w, %w : tensor<256xf32>
-      %two = math.fma %wide, %w, %one : tensor<256xf32>
+      %s0 = math.fma %wide, %w, %w : tensor<256xf32>
+      %s1 = math.fma %wide, %w, %s0 : tensor<256xf32>
+      %s2 = math.fma %wide, %w, %s1 : tensor<256xf32>
+      %s3 = math.fma %wide, %w, %s2 : tensor<256xf32>
+      %s4 = math.fma %wide, %w, %s3 : tensor<256xf32>
+      %s5 = math.fma %wide, %w, %s4 : tensor<256xf32>
+      %two = math.fma %wide, %w, %s5 : tensor<256xf32>
       %y = "tt.load"(%p) {boundaryCheck = array<i32>, cache = 1 : i32, evict = 1 : i32, isVolatile = false, operandSegmentSizes = array<i32: 1, 0, 0>} : (tensor<256x!tt.ptr<bf16>>) -> tensor<256xbf16>
       %more = arith.extf %y : tensor<256xbf16> to tensor<256xf32>
       %three = math.fma %more, %w, %two : tensor<256xf32>

@@ -88,7 +88,7 @@ def plan(
     for item in items:
         for value, strides in asked_by_node(item):
             ask(where.preferred, value, strides)
-        if isinstance(item, Node) and multiplies_pixels(item.op):
+        if isinstance(item, Node) and (multiplies_pixels(item.op) or _multiplies_rows(item, grouping)):
             _prefer_rows(where, item, grouping, returned)
         elif isinstance(item, Node) and item.factor is not None:
             _prefer_order_of_factor(where, grouping.group[item.index], grouping)
@@ -117,9 +117,15 @@ def plan(
     place_scatter_updates(where, updates, returned, items)
 
 
+def _multiplies_rows(product: Node, grouping: Grouping) -> bool:
+    """Whether a node is a product of two matrices in a GPU's kernel, as of images of one pixel."""
+    is_on_gpu = not grouping.machine.in_sequence
+    return is_on_gpu and product.product is not None and product.factor is None and len(product.writes[0]) == 2
+
+
 def _prefer_rows(where: Assignment, product: Node, grouping: Grouping, returned: list[Value]) -> None:
-    """Makes a product of pixels write rows, one pixel after the other, whatever the order of a result's dims: its
-    program computes a block of rows."""
+    """Makes a product write rows, one pixel after the other if it is one of pixels, whatever the order of a result's
+    dims: its program computes a block of rows."""
     (order,) = product.writes
     group = grouping.group[product.index]
     ranks = {group.space.find((product.index, loop)): rank for rank, loop in enumerate(order)}
