@@ -33,13 +33,14 @@ from cuesta.dialects.types import spelling_of
 from cuesta.dialects.upstream_fields import ITERATOR_TYPES, REDUCTION
 from cuesta.errors import Unsupported
 from cuesta.lowering.linalg_to_tt.attention import write_computed_factor
-from cuesta.lowering.linalg_to_tt.centred_sums import find_centred_sums, write_centred_sums
 from cuesta.lowering.linalg_to_tt.columns import load_columns
 from cuesta.lowering.linalg_to_tt.frame import Frame, Value, blocks_along
 from cuesta.lowering.linalg_to_tt.kernel import KernelWriter, Node
 from cuesta.lowering.linalg_to_tt.last_block import row_with_last_block
 from cuesta.lowering.linalg_to_tt.memory.accesses import axes_to_store
 from cuesta.lowering.linalg_to_tt.memory.lookups import in_order
+from cuesta.lowering.linalg_to_tt.one_loop.centred_sums import find_centred_sums, write_centred_sums
+from cuesta.lowering.linalg_to_tt.one_loop.powers import find_powers, write_powers
 from cuesta.lowering.linalg_to_tt.product import write_products
 from cuesta.lowering.linalg_to_tt.scalars import Scalars
 from cuesta.lowering.linalg_to_tt.scatter import load_operands, write_scatter
@@ -149,6 +150,8 @@ def _write(
         _write_either(writer, loops)
     elif (sums := find_centred_sums(writer, loops)) is not None:
         write_centred_sums(writer, sums)
+    elif (powers := find_powers(writer, loops)) is not None:
+        write_powers(writer, powers, WARPS.of(function))
     elif loops:
         writer.write_looped(loops)
     elif (row := row_with_last_block(frame, parallel, [*writer.accesses()], writer.strides)) is not None:

@@ -11,6 +11,11 @@ Without .ftz three more instructions scale the operand. A program of attention w
 for each score before they take longer than its products.
 
 Only kernels that multiply narrow floats: the scores are rounded as products of these, and so are the weights.
+
+    %2 = math.exp(%x - %y), %y = max(%x, …)     →     %2 = ex2((%x - %y) * log2 e)
+
+In any kernel, where such powers are only added up, as in the sum of a row below its maximum so far. The largest of them
+is 1, beside which a number below 2^-126 is lost in any case.
 """
 
 from __future__ import annotations
@@ -38,7 +43,7 @@ _MAXIMA = {arith.MaxNumFOp.OPERATION_NAME: arith.maxnumf, arith.MaximumFOp.OPERA
 
 @register_pass("powers-of-two")
 class PowersOfTwo(Pass):
-    """Makes exp of differences a power of two, in kernels of narrow products."""
+    """Makes exp of differences a power of two, in kernels of narrow products and in running sums."""
 
     def run(self, module: ir.Module) -> None:
         fast = target_of(module).kind == "cuda"
@@ -46,10 +51,11 @@ class PowersOfTwo(Pass):
             for nested in kernel_modules(module):
                 for function in [view.operation for view in nested.operation.regions[0].blocks[0].operations]:
                     ops = [*walk(function)]
-                    if any(Dot.matches(op) and _is_narrow(op.operands[0]) for op in ops):
-                        # Listed first: what is in the region of a reduction goes with it.
-                        for op in [op for op in ops if op.name in _REPLACED]:
-                            _replace(op, _REPLACED[op.name], fast)
+                    narrow = any(Dot.matches(op) and _is_narrow(op.operands[0]) for op in ops)
+                    replaced = _REPLACED if narrow else _REPLACED_ANYWHERE if fast else {}
+                    # Listed first: what is in the region of a reduction goes with it.
+                    for op in [op for op in ops if op.name in replaced]:
+                        _replace(op, replaced[op.name], fast)
 
 
 def _is_narrow(x: ir.Value) -> bool:
@@ -123,6 +129,33 @@ def _power(op: ir.Operation, fast: bool) -> ir.Value | None:
     return per_float(exponent, which=POWER) if fast else functions.exp2(exponent)
 
 
+def _term(op: ir.Operation, fast: bool) -> ir.Value | None:
+    """exp(x - y) of f32 as a power of two, where y is the largest of x and others, and the power is only added to a
+    sum, perhaps multiplied before."""
+    difference = maker(op.operands[0], arith.SubFOp)
+    if difference is None or str(tt.element_of(op.operands[0])) != "f32" or not _is_added(op, or_multiplied=True):
+        return None
+    x, y = difference.operands
+    if not _is_largest(y, x):
+        return None
+    power = _times(op.operands[0], _LOG2_E)
+    return per_float(power, which=POWER) if fast else functions.exp2(power)
+
+
+def _is_largest(y: ir.Value, x: ir.Value) -> bool:
+    """Whether y is the maximum of x and other blocks."""
+    larger = maker(y, arith.MaximumFOp)
+    return larger is not None and any(side == x or _is_largest(side, x) for side in larger.operands)
+
+
+def _is_added(op: ir.Operation, *, or_multiplied: bool = False) -> bool:
+    """Whether a result is only added to something, or else only multiplied before."""
+    users = [use.owner.operation for use in op.results[0].uses]
+    multiplied = [user for user in users if or_multiplied and user.name == arith.MulFOp.OPERATION_NAME]
+    added = [user for user in users if user.name == arith.AddFOp.OPERATION_NAME]
+    return len(multiplied) + len(added) == len(users) and all(map(_is_added, multiplied))
+
+
 def _are_scores(x: ir.Value) -> bool:
     """Whether a block is a product, or chosen between one and -inf: far from the lowest float, unlike what a model adds
     to scores, or puts in their place."""
@@ -147,3 +180,5 @@ _REPLACED: dict[str, Callable[[ir.Operation, bool], ir.Value | None]] = {
     Reduce.OPERATION_NAME: _highest,
     functions.ExpOp.OPERATION_NAME: _power,
 }
+#: The same in kernels that multiply no narrow floats.
+_REPLACED_ANYWHERE: dict[str, Callable[[ir.Operation, bool], ir.Value | None]] = {functions.ExpOp.OPERATION_NAME: _term}

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from cuesta.lowering.linalg_to_tt import lower
-from cuesta.lowering.linalg_to_tt.centred_sums import CentredSums, write_centred_sums
 from cuesta.lowering.linalg_to_tt.kernel import KernelWriter
+from cuesta.lowering.linalg_to_tt.one_loop.centred_sums import CentredSums, write_centred_sums
 
 
 @pytest.fixture

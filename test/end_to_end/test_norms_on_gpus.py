@@ -44,3 +44,22 @@ def test_gradients(function: object, dtype: torch.dtype) -> None:
     # One kernel for each norm, and what joins the parts of sums.
     names = [kernel["name"] for kernel in cuesta.report().as_dict()["graphs"][-1]["kernels"]]
     assert len(names) <= 7, names
+
+
+def test_factors() -> None:
+    """The gradients of two factors and of what is added are sums down few rows, which a program walks."""
+    torch.manual_seed(0)
+    x, g = (torch.randn(784, 16, 384, dtype=torch.bfloat16) for _ in range(2))
+    w = torch.randn(384)
+
+    def sums(x: Tensor, g: Tensor, w: Tensor) -> list[Tensor]:
+        wide = g.to(w.dtype)
+        parts = [wide, wide * x.to(w.dtype), wide * w * x.to(w.dtype)]
+        return [(wide * w).to(g.dtype), *(part.sum(1) for part in parts)]
+
+    actual = torch.compile(sums, backend="cuesta", options={"target": "tt", "cache": False})(x, g, w)
+    names = [kernel["name"] for kernel in cuesta.report().as_dict()["graphs"][-1]["kernels"]]
+    for ours, exact in zip(actual[1:], sums(x.double(), g.double(), w.double())[1:], strict=True):
+        torch.testing.assert_close(ours.double(), exact, rtol=1e-4, atol=1e-4)
+    assert torch.equal(actual[0], sums(x, g, w)[0])
+    assert len(names) == 1, names

@@ -177,6 +177,29 @@ module {
       return %0 : tensor<256x144xf32>
     }
 
+    // Several sums down few rows: a program walks them one by one, and each thread has sums of its own.
+    // CHECK-LABEL: func.func @short_columns
+    // CHECK-SAME: cuesta.blocks = [2, 1, 512], cuesta.loops = [1]
+    // CHECK-SAME: cuesta.warps = 4
+    func.func @short_columns(%x: tensor<784x16x384xf32>, %g: tensor<784x16x384xf32>, %y: tensor<784x384xf32>, %z: tensor<784x384xf32>) -> (tensor<784x384xf32>, tensor<784x384xf32>) attributes {cuesta.parallel = [0, 2], cuesta.sizes = [784, 16, 384]} {
+      %zero = arith.constant 0.0 : f32
+      %f0 = linalg.fill ins(%zero : f32) outs(%y : tensor<784x384xf32>) -> tensor<784x384xf32>
+      %0 = linalg.generic {indexing_maps = [#id3, #id3, #of_column], iterator_types = ["parallel", "reduction", "parallel"]} ins(%x, %g : tensor<784x16x384xf32>, tensor<784x16x384xf32>) outs(%f0 : tensor<784x384xf32>) attrs = {cuesta.classes = [0, 1, 2]} {
+      ^bb0(%a: f32, %b: f32, %o: f32):
+        %p = arith.mulf %a, %b : f32
+        %r = arith.addf %o, %p : f32
+        linalg.yield %r : f32
+      } -> tensor<784x384xf32>
+      %f1 = linalg.fill ins(%zero : f32) outs(%z : tensor<784x384xf32>) -> tensor<784x384xf32>
+      %1 = linalg.generic {indexing_maps = [#id3, #id3, #of_column], iterator_types = ["parallel", "reduction", "parallel"]} ins(%x, %g : tensor<784x16x384xf32>, tensor<784x16x384xf32>) outs(%f1 : tensor<784x384xf32>) attrs = {cuesta.classes = [0, 1, 2]} {
+      ^bb0(%a: f32, %b: f32, %o: f32):
+        %p = arith.subf %a, %b : f32
+        %r = arith.addf %o, %p : f32
+        linalg.yield %r : f32
+      } -> tensor<784x384xf32>
+      return %0, %1 : tensor<784x384xf32>, tensor<784x384xf32>
+    }
+
     // Columns of less than a sector: their programs have several of them whole.
     // CHECK-LABEL: func.func @two_columns
     // CHECK-SAME: cuesta.blocks = [8, 128, 2], cuesta.parallel

@@ -72,3 +72,22 @@ func.func @sequence_first(%x: tensor<6x16x768xbf16>, %y: tensor<16x6x768xf32>) -
   %8 = "cuesta.reshape"(%7) : (tensor<6x16x768xbf16>) -> tensor<96x768xbf16>
   return %8, %4 : tensor<96x768xbf16>, tensor<768xf32>
 }
+
+// A sum over the first dim only, beside one along a part of the rest: there is a program for each of 16 rows, and 64 of
+// them for each sum, which are cut into two parts of 32. Where there are programs enough, nothing is cut.
+// CHECK-LABEL: func.func @bias
+// CHECK: %[[X:.*]] = "cuesta.reshape"(%{{.*}}) : (tensor<64x2x8x1024xf32>) -> tensor<2x32x2x8x1024xf32>
+// CHECK: %[[ROWS:.*]] = "cuesta.sum"(%[[X]]) {dims = [4], keepdim = 1 : i64} : (tensor<2x32x2x8x1024xf32>) -> tensor<2x32x2x8x1xf32>
+// CHECK: %[[D:.*]] = "cuesta.sub"(%[[X]], %[[ROWS]])
+// CHECK: %[[PARTS:.*]] = "cuesta.sum"(%[[D]]) {dims = [1], keepdim = 0 : i64} : (tensor<2x32x2x8x1024xf32>) -> tensor<2x2x8x1024xf32>
+// CHECK: %[[TOTAL:.*]] = "cuesta.sum"(%[[PARTS]]) {dims = [0], keepdim = 0 : i64} : (tensor<2x2x8x1024xf32>) -> tensor<2x8x1024xf32>
+// CHECK: "cuesta.reshape"({{.*}}) : (tensor<2x8x1024xf32>) -> tensor<1x2x8x1024xf32>
+// CHECK: "cuesta.sum"(%{{.*}}) {dims = [3], keepdim = 1 : i64} : (tensor<64x4x8x1024xf32>) -> tensor<64x4x8x1xf32>
+func.func @bias(%x: tensor<64x2x8x1024xf32>, %y: tensor<64x4x8x1024xf32>) -> (tensor<64x2x8x1024xf32>, tensor<1x2x8x1024xf32>, tensor<64x4x8x1xf32>, tensor<1x4x8x1024xf32>) {
+  %0 = "cuesta.sum"(%x) {dims = [3], keepdim = 1} : (tensor<64x2x8x1024xf32>) -> tensor<64x2x8x1xf32>
+  %1 = "cuesta.sub"(%x, %0) : (tensor<64x2x8x1024xf32>, tensor<64x2x8x1xf32>) -> tensor<64x2x8x1024xf32>
+  %2 = "cuesta.sum"(%1) {dims = [0], keepdim = 1} : (tensor<64x2x8x1024xf32>) -> tensor<1x2x8x1024xf32>
+  %3 = "cuesta.sum"(%y) {dims = [3], keepdim = 1} : (tensor<64x4x8x1024xf32>) -> tensor<64x4x8x1xf32>
+  %4 = "cuesta.sum"(%y) {dims = [0], keepdim = 1} : (tensor<64x4x8x1024xf32>) -> tensor<1x4x8x1024xf32>
+  return %1, %2, %3, %4 : tensor<64x2x8x1024xf32>, tensor<1x2x8x1024xf32>, tensor<64x4x8x1xf32>, tensor<1x4x8x1024xf32>
+}

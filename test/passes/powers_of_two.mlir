@@ -68,3 +68,39 @@ module attributes {cuesta.target = "hip:gfx942"} {
     }) {arg_attrs = [{}, {}, {}], cuesta.grid = [64, 1, 1], cuesta.stages = 3 : i64, cuesta.warps = 4 : i64, function_type = (tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x1xf32>) -> (), noinline = false, sym_name = "wide", sym_visibility = "public"} : () -> ()
   }
 }
+
+// -----
+
+// In a kernel without products: powers of what lies below a maximum that is larger, where they are only added up.
+// CHECK-LABEL: module attributes {cuesta.target = "cuda:90"}
+// CHECK: %[[M:.*]] = arith.maximumf
+// CHECK: %[[NEW:.*]] = arith.maximumf %[[M]]
+// CHECK: %[[D:.*]] = arith.subf %{{.*}}, %[[NEW]]
+// CHECK: %[[E:.*]] = arith.mulf %[[D]], %{{.*}} : tensor<256xf32>
+// CHECK: "tt.elementwise_inline_asm"(%[[E]]) {asm_string = "ex2.approx.ftz.f32 $0, $1;"
+// CHECK: "tt.elementwise_inline_asm"
+// CHECK-NOT: "tt.elementwise_inline_asm"
+// One that is used otherwise stays, and one whose number is none of those that the maximum is of.
+// CHECK-COUNT-2: math.exp
+module attributes {cuesta.target = "cuda:90"} {
+  module @kernels {
+    "tt.func"() ({
+    ^bb0(%high: tensor<256xf32>, %sum: tensor<256xf32>, %x: tensor<256xf32>, %z: tensor<256xf32>):
+      %m = arith.maximumf %high, %z : tensor<256xf32>
+      %new = arith.maximumf %m, %x : tensor<256xf32>
+      %d = arith.subf %high, %new : tensor<256xf32>
+      %e = math.exp %d : tensor<256xf32>
+      %f = arith.mulf %sum, %e : tensor<256xf32>
+      %g = arith.subf %x, %new : tensor<256xf32>
+      %h = math.exp %g : tensor<256xf32>
+      %i = arith.addf %f, %h : tensor<256xf32>
+      %j = arith.subf %z, %new : tensor<256xf32>
+      %k = math.exp %j : tensor<256xf32>
+      %l = arith.divf %k, %i : tensor<256xf32>
+      %n = arith.subf %sum, %new : tensor<256xf32>
+      %o = math.exp %n : tensor<256xf32>
+      %p = arith.addf %o, %l : tensor<256xf32>
+      "tt.return"() : () -> ()
+    }) {arg_attrs = [{}, {}, {}, {}], cuesta.grid = [64, 1, 1], cuesta.stages = 3 : i64, cuesta.warps = 4 : i64, function_type = (tensor<256xf32>, tensor<256xf32>, tensor<256xf32>, tensor<256xf32>) -> (), noinline = false, sym_name = "running", sym_visibility = "public"} : () -> ()
+  }
+}

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from cuesta._mlir import arith, ir, scf
 from cuesta.dialects import tt
@@ -31,6 +30,7 @@ from cuesta.lowering.linalg_to_tt import reduction
 from cuesta.lowering.linalg_to_tt.frame import Frame, Value, stretched
 from cuesta.lowering.linalg_to_tt.kernel import KernelWriter, Node
 from cuesta.lowering.linalg_to_tt.last_block import last_block
+from cuesta.lowering.linalg_to_tt.one_loop.makers import are_same, is_op, made, maker
 from cuesta.sizes import Number
 
 
@@ -54,34 +54,17 @@ def find_centred_sums(writer: KernelWriter, loops: Sequence[int]) -> CentredSums
     if last_block(writer.frame, loops, writer.accesses(), writer.strides) is not None:
         return None
     total, squares = sums
-    square = _maker(writer, squares, arith.AddFOp, (1, 0))
-    difference = square and _maker(writer, square, arith.MulFOp, (0, 0))
-    if difference is None or not _is(difference, arith.SubFOp, (0, 1)) or not _is(total, arith.AddFOp, (1, 0)):
+    square = maker(writer, squares, arith.AddFOp, (1, 0))
+    difference = square and maker(writer, square, arith.MulFOp, (0, 0))
+    if difference is None or not is_op(difference, arith.SubFOp, (0, 1)) or not is_op(total, arith.AddFOp, (1, 0)):
         return None
     (value, classes), (again, (mean, _)) = total.inputs[0], (difference.inputs[0][0], difference.inputs[1])
-    divided = _made(writer, mean)
+    divided = made(writer, mean)
     if divided is None or divided.inputs[0][0] != total.op.results[0]:
         return None
-    if not _divides(divided, writer.frame.sizes[loops[0]]) or not _are_same(writer, value, again):
+    if not _divides(divided, writer.frame.sizes[loops[0]]) or not are_same(writer, value, again):
         return None
     return CentredSums(total, divided, squares, value, classes)
-
-
-def _made(writer: KernelWriter, value: Value) -> Node | None:
-    return next((node for node in writer.nodes if value in node.op.results), None)
-
-
-def _maker(writer: KernelWriter, node: Node, kind: Any, operands: Sequence[int]) -> Node | None:
-    """The node that makes the first input of `node`, if this is one op of its inputs and its result so far."""
-    return _made(writer, node.inputs[0][0]) if _is(node, kind, operands) else None
-
-
-def _is(node: Node, kind: Any, operands: Sequence[int]) -> bool:
-    """Whether the body of `node` is one op, of these of the body's arguments."""
-    ops, arguments = [*body_ops(node.op)], node.op.regions[0].blocks[0].arguments
-    return (
-        len(ops) == 2 and ops[0].name == kind.OPERATION_NAME and [*ops[0].operands] == [arguments[n] for n in operands]
-    )
 
 
 def _divides(node: Node, count: Number) -> bool:
@@ -92,28 +75,6 @@ def _divides(node: Node, count: Number) -> bool:
     number, quotient, _ = ops
     argument = node.op.regions[0].blocks[0].arguments[0]
     return [*quotient.operands] == [argument, number.results[0]] and CONSTANT.of(number) == count
-
-
-def _are_same(writer: KernelWriter, x: Value, y: Value) -> bool:
-    """Whether two tensors are the same, as they are made in the same way."""
-    if x == y:
-        return True
-    one, other = _made(writer, x), _made(writer, y)
-    if one is None or other is None or one.reduced or other.reduced or one.accesses != other.accesses:
-        return False
-    inputs = [(a, b) for (a, _), (b, _) in zip(one.inputs, other.inputs, strict=False)]
-    return _text(one) == _text(other) and all(_are_same(writer, a, b) for a, b in inputs)
-
-
-def _text(node: Node) -> list[tuple[object, ...]]:
-    """The ops of a body: equal for bodies that compute the same function."""
-    names: dict[Value, object] = {a: n for n, a in enumerate(node.op.regions[0].blocks[0].arguments)}
-    found = []
-    for op in body_ops(node.op):
-        attributes = tuple((name, str(attribute)) for name, attribute in op.attributes.items())
-        found.append((op.name, attributes, *(names.get(x, x) for x in op.operands), *(str(r.type) for r in op.results)))
-        names |= {result: (len(found), n) for n, result in enumerate(op.results)}
-    return found
 
 
 def write_centred_sums(writer: KernelWriter, found: CentredSums) -> None:
