@@ -8,9 +8,6 @@
 `passes/choose_layouts` chooses layouts within each graph. The layouts of saved tensors are chosen here by the same
 rules, oneDNN's on a CPU and cuDNN's on CUDA, while both graphs are at hand. The copies move nothing where the forward
 graph computes in channels_last.
-
-On CUDA the results of convolutions along one dim, [N, C, L], are images as well: each graph computes them as [N, C, 1,
-L]. Torch has no memory format for them, so they are copied with their dims in another order.
 """
 
 from __future__ import annotations
@@ -41,9 +38,6 @@ _BY_STRIDES = frozenset({aten.as_strided, aten.as_strided_copy, aten.as_strided_
 #: Ops whose result has other dims than their operand, though perhaps as many.
 _OTHER_DIMS = frozenset({aten.permute, aten.transpose, aten.view, aten.reshape, aten._unsafe_view, aten.t})
 
-#: Devices on which [N, C, L] is computed as an image.
-_LINES_ON = ("cuda",)
-
 #: What aten.view raises, by a kernel or by torch's description of it, where no strides make the view.
 _NO_VIEW = (RuntimeError, ValueError)
 
@@ -65,7 +59,7 @@ def save_channels_last(step: TrainingStep) -> None:
         if not isinstance(value, Node) or memory_root(value) in returned or value.name not in arguments:
             continue
         image, *views = _from_image(value)
-        if image in (chosen | weights) and not _is_in_channels_last(image.meta["val"]):
+        if image in (chosen | weights) and not image.meta["val"].is_contiguous(memory_format=torch.channels_last):
             copy = _copied(forward, image, views)
         elif value in row_major and not value.meta["val"].is_contiguous():
             copy = _cloned(value, torch.contiguous_format)
@@ -106,13 +100,13 @@ def _from_image(value: Node) -> list[Node]:
 
 def _copied(forward: GraphModule, image: Node, views: Sequence[Node]) -> Node | None:
     """A copy of `image` in channels_last, seen through `views`; None where these are no views of that layout."""
-    metas = [_channels_last(image.meta["val"])]
+    metas = [image.meta["val"].contiguous(memory_format=torch.channels_last)]
     for view in views:
         try:
             metas.append(packet_of(view)(metas[-1], *view.args[1:]))
         except _NO_VIEW:
             return None
-    copy = _cloned(image, torch.channels_last) if image.meta["val"].dim() == 4 else _cloned_line(image)
+    copy = _cloned(image, torch.channels_last)
     for view, meta in zip(views, metas[1:], strict=True):
         with inserting_behind(copy):
             copy = forward.graph.call_function(view.target, (copy, *view.args[1:]))  # type: ignore[arg-type]
@@ -126,32 +120,6 @@ def _cloned(value: Node, layout: torch.memory_format) -> Node:
         copy = value.graph.call_function(aten.clone.default, (value,), {"memory_format": layout})
     copy.meta["val"] = value.meta["val"].contiguous(memory_format=layout)
     return copy
-
-
-def _cloned_line(value: Node) -> Node:
-    """A copy of `value`, [N, C, L], whose channels are side by side in memory."""
-    return _turned(_cloned(_turned(value), torch.contiguous_format))
-
-
-def _turned(value: Node) -> Node:
-    """[N, L, C] of [N, C, L], or the other way round."""
-    with inserting_behind(value):
-        turned = value.graph.call_function(aten.permute.default, (value, [0, 2, 1]))
-    turned.meta["val"] = value.meta["val"].permute(0, 2, 1)
-    return turned
-
-
-def _channels_last(value: Tensor) -> Tensor:
-    """An image, or [N, C, L], with its channels side by side in memory."""
-    if value.dim() == 4:
-        return value.contiguous(memory_format=torch.channels_last)
-    return value.permute(0, 2, 1).contiguous().permute(0, 2, 1)
-
-
-def _is_in_channels_last(value: Tensor) -> bool:
-    if value.dim() == 4:
-        return value.is_contiguous(memory_format=torch.channels_last)
-    return value.permute(0, 2, 1).is_contiguous()
 
 
 def _row_major(forward: GraphModule, images: Collection[Node]) -> set[Node]:
@@ -175,7 +143,7 @@ def _row_major(forward: GraphModule, images: Collection[Node]) -> set[Node]:
 def _relaid(metas: Mapping[Node, Tensor], images: Collection[Node], node: Node) -> Any:
     """The value of a node in its new layout: an image's in channels_last, another's as `metas` has it, if it does."""
     value = node.meta["val"]
-    return _channels_last(value) if node in images else metas.get(node, value)
+    return value.contiguous(memory_format=torch.channels_last) if node in images else metas.get(node, value)
 
 
 def _keeps_places(node: Node) -> bool:
@@ -208,8 +176,6 @@ def _passes_images_on(node: Node) -> bool:
     is no image ends the chain: heads of an attention that follows, or an image whose dims are in another order."""
     if packet_of(node) in _OTHER_DIMS:
         return False
-    if _is_image(node) and node.meta["val"].dim() == 3 and torch.Tag.pointwise not in getattr(node.target, "tags", ()):
-        return False  # rows of tokens have three dims, too
     return (_is_image(node) or isinstance(node.meta.get("val"), (list, tuple))) and not _feeds_row_major(node)
 
 
@@ -250,9 +216,8 @@ def _reads_patches(convolution: Node) -> bool:
 
 
 def _is_image(node: Any) -> TypeGuard[Node]:
-    """Whether a node gives a tensor of fixed sizes of four dims, on a CPU or on CUDA, or of three on CUDA."""
+    """Whether a node gives a tensor of four dims, on a CPU or on CUDA, and of fixed sizes."""
     value = node.meta.get("val") if isinstance(node, Node) else None
     if not isinstance(value, Tensor) or value.device.type not in ("cpu", "cuda") or value.layout != torch.strided:
         return False
-    is_line = value.dim() == 3 and value.device.type in _LINES_ON
-    return (value.dim() == 4 or is_line) and all(type(n) is int for n in value.shape)
+    return value.dim() == 4 and all(type(n) is int for n in value.shape)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import pytest
 import torch
 from functorch.compile import aot_function, make_boxed_func
 from torch import Tensor
@@ -13,7 +12,6 @@ from torch.nn import functional as F
 
 from cuesta.frontend.capture.aot import partition
 from cuesta.frontend.decompositions.table import decompositions
-from cuesta.frontend.fx_passes import saved_layouts
 
 Graphs = list[torch.fx.GraphModule]
 
@@ -82,18 +80,6 @@ def test_patches_are_saved_as_they_are() -> None:
     _, backward = check(lambda x, w: F.conv2d(x.sin(), w, stride=8).sin(), x, w)
     found = images(backward)
     assert found and all(stride > 1 for _, stride in found)
-
-
-def test_lines_of_channels_are_saved_side_by_side_where_they_are_images(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on CUDA, whose convolutions a CPU cannot trace."""
-    monkeypatch.setattr(saved_layouts, "_LINES_ON", ("cpu",))
-    monkeypatch.setattr(saved_layouts, "_for_onednn", lambda *_: True)
-    torch.manual_seed(0)
-    x, w, v = torch.randn(2, 8, 16), torch.randn(8, 1, 3), torch.randn(6, 8, 1)
-    _, backward = check(lambda x, w, v: F.conv1d(F.conv1d(x, w, padding=1, groups=8), v).sin(), x, w, v)
-    saved = [n for n in backward.graph.nodes if n.op == "placeholder"]
-    strides = [n.meta["val"].stride() for n in saved if n.name.startswith(("convolution", "permute"))]
-    assert strides == [(128, 1, 8), (96, 1, 6)]
 
 
 def test_what_is_returned_and_what_has_more_weights_than_elements_stays_row_major() -> None:
