@@ -66,6 +66,46 @@ module {
       return %0 : tensor<96x512x4xbf16>
     }
 
+    // A pool of a row-major image, written with its channels last: the neighbours of what is read are other columns.
+    // CHECK-LABEL: func.func @channels_last
+    // CHECK-NOT: cuesta.looked_up
+    // CHECK-NOT: cuesta.apart
+    // CHECK: return
+    func.func @channels_last(%x: tensor<32x64x56x56xbf16>, %out: tensor<32x28x28x64xbf16> {bufferization.writable = true}) -> tensor<32x28x28x64xbf16> attributes {cuesta.parallel = [0, 1, 2, 3], cuesta.sizes = [32, 28, 28, 64]} {
+      %0 = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3) -> (d0, d1, d2, d3)>], iterator_types = ["parallel", "parallel", "parallel", "parallel"]} outs(%out : tensor<32x28x28x64xbf16>) attrs = {cuesta.classes = [0, 1, 2, 3]} {
+      ^bb0(%old: bf16):
+        %n = linalg.index 0 : index
+        %h = linalg.index 1 : index
+        %w = linalg.index 2 : index
+        %c = linalg.index 3 : index
+        %two = arith.constant 2 : index
+        %row = arith.muli %h, %two : index
+        %column = arith.muli %w, %two : index
+        %1 = tensor.extract %x[%n, %c, %row, %column] : tensor<32x64x56x56xbf16>
+        linalg.yield %1 : bf16
+      } -> tensor<32x28x28x64xbf16>
+      return %0 : tensor<32x28x28x64xbf16>
+    }
+
+    // What steps over nine elements is nearest along the last dim all the same, but Triton knows of no neighbours.
+    // CHECK-LABEL: func.func @steps
+    // CHECK: tensor.extract {{.*}} {cuesta.apart}
+    func.func @steps(%x: tensor<16x512x384xbf16> {bufferization.buffer_layout = strided<[1769472, 3456, 9]>}, %out: tensor<16x512x384xbf16> {bufferization.writable = true}) -> tensor<16x512x384xbf16> attributes {cuesta.parallel = [0, 1, 2], cuesta.sizes = [16, 512, 384]} {
+      %0 = linalg.generic {indexing_maps = [#whole], iterator_types = ["parallel", "parallel", "parallel"]} outs(%out : tensor<16x512x384xbf16>) attrs = {cuesta.classes = [0, 1, 2]} {
+      ^bb0(%old: bf16):
+        %1 = linalg.index 0 : index
+        %2 = linalg.index 1 : index
+        %3 = linalg.index 2 : index
+        %four = arith.constant 4 : index
+        %last = arith.constant 511 : index
+        %4 = arith.addi %2, %four : index
+        %5 = arith.minsi %4, %last : index
+        %6 = tensor.extract %x[%1, %5, %3] : tensor<16x512x384xbf16>
+        linalg.yield %6 : bf16
+      } -> tensor<16x512x384xbf16>
+      return %0 : tensor<16x512x384xbf16>
+    }
+
     // The second half of a row follows itself: Triton loads it as it loads rows.
     // CHECK-LABEL: func.func @second_half
     // CHECK-NOT: cuesta.looked_up

@@ -144,6 +144,14 @@ def test_no_more_workers_than_kernels_or_size(use: list[Pool]) -> None:
     assert len(use[0]._idle) == 3
 
 
+def test_few_workers_start_before_anyone_knows_how_many_kernels_there_are(use: list[Pool]) -> None:
+    use.append(fake_pool(size=12))
+    use[0].warm_up()
+    assert len(use[0]._idle) == 8
+    use[0].warm_up(100)
+    assert len(use[0]._idle) == 12
+
+
 def test_the_longest_text_goes_first(use: list[Pool], tmp_path: Path) -> None:
     order = tmp_path / "order"
     use.append(fake_pool(f"open({str(order)!r}, 'a').write(head['name'])"))
