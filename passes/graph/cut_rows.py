@@ -184,11 +184,14 @@ def _cut_of(op: ir.Operation, memory: MemoryOrder, parts: int) -> _Cut | None:
 
 
 def _uncut(op: ir.Operation, memory: MemoryOrder) -> _Cut | None:
-    """All rows as one part, where an op sums over the first dim of a tensor; None for another op."""
+    """All rows as one part, where an op sums over the first dim of a tensor of known sizes; None for another op."""
     if op.name not in _JOINED or [*Reduced.dims.of(op)] != [0] or byte_count(op.operands[0]) < _LEAST:
         return None
-    order, sizes = memory.order(op.operands[0]), [n for n in shape_of(op.operands[0]) if isinstance(n, int)]
-    return _Cut(None, 1, sizes[0], len(sizes) - 1) if [*range(max(len(sizes), 2))] == [*order] else None
+    order, shape = memory.order(op.operands[0]), shape_of(op.operands[0])
+    sizes = [n for n in shape if isinstance(n, int)]
+    if len(sizes) < len(shape) or [*range(max(len(sizes), 2))] != [*order]:
+        return None
+    return _Cut(None, 1, sizes[0], len(sizes) - 1)
 
 
 def _cut_of_few(whole: _Cut, op: ir.Operation, region: set[ir.Operation], parts: int) -> _Cut | None:
