@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -214,8 +214,18 @@ class KernelWriter:
             self._store([output for output in early if output[0] is node])
         self._store([output for output in self.outputs(self.nodes) if output not in early])
 
-    def store_all(self, without: Collection[int] = ()) -> None:
-        self._store(output for output in self.outputs(self.nodes) if not {*output[3]} & {*without})
+    def store_all(self) -> None:
+        self._store(self.outputs(self.nodes))
+
+    def write_rest(self, c: int) -> None:
+        """Writes what is left of a kernel whose reductions along class c are done: nodes without that class, a loop for
+        the outputs that have it, and the other outputs."""
+        for node in self.nodes:
+            if c not in node.classes and node.op.results[0] not in self.blocks:
+                self.emit(node)
+        if along := [output for output in self.outputs(self.nodes) if c in output[3]]:
+            self.loop([c], [], along)
+        self._store(output for output in self.outputs(self.nodes) if c not in output[3])
 
     def _store(self, outputs: Iterable[Output]) -> None:
         for node, result, argument, classes in outputs:

@@ -102,9 +102,9 @@ class MemoryOrder:
                 found = view_strides(shape_of(x), copied, shape_of(value))
             return found
         if Window.matches(op):  # the places of a pool's windows lie as the images do
-            strides = self._strides(op.operands[0])
-            order = None if strides is None else memory_order(shape_of(op.operands[0]), strides)
-            return None if order is None else dense_strides(shape_of(value), order)
+            (x,) = op.operands
+            strides = self._strides(x)
+            return None if strides is None else dense_strides(shape_of(value), memory_order(shape_of(x), strides))
         if reduction.row_of(op) is not None:
             return self._of_reduction(op, value)
         if Slice.matches(op):

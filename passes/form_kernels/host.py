@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -55,6 +55,7 @@ from cuesta.passes.form_kernels.placement.scatters import place_scatters
 from cuesta.passes.form_kernels.routes import choose_route
 from cuesta.passes.form_kernels.schedule import schedule
 from cuesta.runtime.strides import same_places
+from cuesta.sizes import Number
 
 Value: TypeAlias = ir.Value
 #: Attributes of trace time of a call into ATen; redundant once the operands are memrefs, which carry strides.
@@ -267,17 +268,9 @@ def build_host(
         where.last_use = last_uses(order, returned, list(where.placed))
         for where.position, unit in enumerate(order):
             if isinstance(unit, Group):
-                writer.launch(unit, placement.outputs_of(unit, grouping, set(returned)))
-                continue
-            with unit.op.location:
-                if aten.Call.matches(unit.op):
-                    writer.call(unit.op)
-                elif is_attention(unit.op):
-                    launch_attention(where, writer.kernels, unit.op)
-                elif host.Check.matches(unit.op):
-                    writer.check(unit.op)
-                elif Cat.matches(unit.op) and not is_inner(unit.op):
-                    writer.concatenate(unit.op, order_of(unit.op, strides_of))
+                writer.launch(unit, placement.outputs_of(unit, grouping))
+            else:
+                _write_op(writer, unit.op, strides_of)
         results = finish(where, function, returned, wanted)
         func.ReturnOp(results)
     with ir.InsertionPoint(kernels):
@@ -287,6 +280,19 @@ def build_host(
     set_result_attributes(new, list(result_attributes(function))[: len(results)])
     REMARKS.put(new, ir.ArrayAttr.get([*(REMARKS.find(function) or []), *_remarks(grouping)]))
     function.operation.erase()
+
+
+def _write_op(writer: HostWriter, op: ir.Operation, strides_of: Mapping[ir.Value, Sequence[Number]]) -> None:
+    """Writes the step of an op that is in no kernel of ours, if it needs one: views need none."""
+    with op.location:
+        if aten.Call.matches(op):
+            writer.call(op)
+        elif is_attention(op):
+            launch_attention(writer.where, writer.kernels, op)
+        elif host.Check.matches(op):
+            writer.check(op)
+        elif Cat.matches(op) and not is_inner(op):
+            writer.concatenate(op, order_of(op, strides_of))
 
 
 def _remarks(grouping: Grouping) -> list[ir.Attribute]:

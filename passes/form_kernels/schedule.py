@@ -158,7 +158,7 @@ def _measure(steps: Sequence[Step], grouping: Grouping, returned: set[Value], do
         unit = step.unit
         made: Sequence[Value] = []
         if isinstance(unit, Group):
-            made = placement.outputs_of(unit, grouping, returned)
+            made = placement.outputs_of(unit, grouping)
         elif unit.op.name not in VIEWS:
             made = list(unit.op.results)
         step.makes = {value: byte_count(value) for value in made}

@@ -52,7 +52,7 @@ def looked_up_classes(
         classes = CLASSES.of(generic)
         for read, (x, loops) in zip(computed_reads(generic), gathered_loops(generic), strict=True):
             positions = list(read.operands)[1:]
-            # Of images whose channels a kernel walks last and that lie row by row, others are the neighbours.
+            # A row-major image has its neighbours along another class where a kernel walks channels last.
             if not positions or max(classes, default=-1) not in {classes[loop] for loop in loops[-1]}:
                 continue
             if _follow(positions[-1]) and (x not in shapes or shapes[x][1][-1] == 1):

@@ -91,12 +91,7 @@ def write_centred_sums(writer: KernelWriter, found: CentredSums) -> None:
     writer.emit(found.mean)
     apart = arith.subf(mean, stretched(writer.value(found.mean.op.results[0]), shape))
     _finish(writer, found.squares, arith.addf(squares, arith.mulf(rows, arith.mulf(apart, apart))))
-    for node in writer.nodes:
-        if c not in node.classes and node.op.results[0] not in writer.blocks:
-            writer.emit(node)
-    if along := [output for output in writer.outputs(writer.nodes) if c in output[3]]:
-        writer.loop([c], [], along)
-    writer.store_all(without=[c])
+    writer.write_rest(c)
 
 
 def _turn(own: KernelWriter, found: CentredSums, start: Value, mean: Value, squares: Value) -> list[Value]:

@@ -71,12 +71,7 @@ def write_powers(writer: KernelWriter, found: Powers, warps: int) -> None:
         if not {found.highest.op, found.total.op} & writer.needed([node]) and c not in node.classes:
             writer.emit(node)
     _finish(writer, found, *_Loop.of(writer, found, warps).write())
-    for node in writer.nodes:
-        if c not in node.classes and node.op.results[0] not in writer.blocks:
-            writer.emit(node)
-    if along := [output for output in writer.outputs(writer.nodes) if c in output[3]]:
-        writer.loop([c], [], along)
-    writer.store_all(without=[c])
+    writer.write_rest(c)
 
 
 @dataclass(frozen=True)

@@ -361,6 +361,10 @@ class Grouping:
         for node in (*a.members, *b.members):
             self.group[node.index] = merged
 
+    def is_left(self, value: ir.Value, inside: set[int]) -> bool:
+        """Whether the caller gets a value, or a node that is not `inside` reads it."""
+        return value in self.returned or not self.readers.get(value, set()) <= inside
+
     def _internal(self, nodes: list[Node]) -> set[int]:
         """Indices of the nodes whose results nothing outside `nodes` reads."""
         inside = {n.index for n in nodes}

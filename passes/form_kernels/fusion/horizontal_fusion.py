@@ -60,8 +60,7 @@ def _has_room(grouping: Grouping, first: list[Node], group: Group) -> bool:
 def _left(grouping: Grouping, members: Sequence[Node]) -> set[Value]:
     """What a kernel of these nodes writes for others."""
     inside = {n.index for n in members}
-    results = {r for n in members for r in n.results}
-    return {r for r in results if r in grouping.returned or not grouping.readers.get(r, set()) <= inside}
+    return {r for n in members for r in n.results if grouping.is_left(r, inside)}
 
 
 def _is_there(value: Value) -> bool:

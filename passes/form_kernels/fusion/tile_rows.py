@@ -49,7 +49,7 @@ def count_tiles(memory: MemoryOrder, kernel: Tiling, strip: int, asked: Mapping[
                 walks.append([space.classes[node.index][dims[d]] for d in _long(value, asked[value])])
     counts = [tiles]
     for walked in walks:
-        if walked and walked[-1] in parallel and not all(root in parallel for root in walked):
+        if walked and _is_cut_across(walked, parallel):
             counts.append(max(tiles // min(strip, sizes[walked[-1]]), 1))
     return min(counts)
 
@@ -62,9 +62,13 @@ def _long(value: ir.Value, order: Sequence[int]) -> list[int]:
 def _columns(memory: MemoryOrder, kernel: Tiling) -> bool:
     """Whether tiles cut the contiguous dim of a large tensor and leave another dim whole."""
     _, _, parallel = kernel
-    return any(
-        walked[-1] in parallel and not all(root in parallel for root in walked) for walked in _walked(memory, kernel)
-    )
+    return any(_is_cut_across(walked, parallel) for walked in _walked(memory, kernel))
+
+
+def _is_cut_across(walked: Sequence[Loop], parallel: Collection[Loop]) -> bool:
+    """Whether tiles along the classes `parallel` cut the last of a tensor's classes, its contiguous dim, and leave
+    another whole."""
+    return walked[-1] in parallel and not all(root in parallel for root in walked)
 
 
 def _fragments(memory: MemoryOrder, kernel: Tiling) -> bool:

@@ -52,17 +52,14 @@ def keep_dims(layout: Layout, dims: Sequence[Number]) -> Layout:
     )
 
 
-def outputs_of(group: Group, grouping: Grouping, returned: set[Value]) -> list[Value]:
+def outputs_of(group: Group, grouping: Grouping) -> list[Value]:
     """The group's results that something outside the group reads, and those results of its tiles that its tail reads:
     the tail runs when all tiles are done, so these must be in memory that the host allocates."""
     inside = {n.index for n in group.members}
     for_tail = {r.value for n in group.tail for r in n.reads}
     tiled = {r for n in group.nodes for r in n.results}
     return [
-        r
-        for n in group.members
-        for r in n.results
-        if r in returned or not grouping.readers.get(r, set()) <= inside or (r in for_tail and r in tiled)
+        r for n in group.members for r in n.results if grouping.is_left(r, inside) or (r in for_tail and r in tiled)
     ]
 
 
@@ -89,7 +86,7 @@ def plan(
         for value, strides in asked_by_node(item):
             ask(where.preferred, value, strides)
         if isinstance(item, Node) and (multiplies_pixels(item.op) or _multiplies_rows(item, grouping)):
-            _prefer_rows(where, item, grouping, returned)
+            _prefer_rows(where, item, grouping)
         elif isinstance(item, Node) and item.factor is not None:
             _prefer_order_of_factor(where, grouping.group[item.index], grouping)
         elif is_attention(item.op) and KernelAttention.masked.of(item.op):
@@ -123,16 +120,17 @@ def _multiplies_rows(product: Node, grouping: Grouping) -> bool:
     return is_on_gpu and product.product is not None and product.factor is None and len(product.writes[0]) == 2
 
 
-def _prefer_rows(where: Assignment, product: Node, grouping: Grouping, returned: list[Value]) -> None:
+def _prefer_rows(where: Assignment, product: Node, grouping: Grouping) -> None:
     """Makes a product write rows, one pixel after the other if it is one of pixels, whatever the order of a result's
     dims: its program computes a block of rows."""
     (order,) = product.writes
     group = grouping.group[product.index]
+    outputs = outputs_of(group, grouping)
     ranks = {group.space.find((product.index, loop)): rank for rank, loop in enumerate(order)}
     for node in group.nodes:
         for result, loops in zip(node.results, node.writes, strict=True):
             own = [ranks.get(group.space.find((node.index, loop))) for loop in loops]
-            if None not in own and result not in where.preferred and result in outputs_of(group, grouping, {*returned}):
+            if None not in own and result not in where.preferred and result in outputs:
                 where.preferred[result] = sorted(range(len(own)), key=lambda d: own[d] or 0)
 
 
@@ -163,7 +161,7 @@ def _align_rows(where: Assignment, items: Sequence[Item], grouping: Grouping, re
         if not isinstance(node, Node) or node.product is None:
             continue
         group = grouping.group[node.index]
-        values = outputs_of(group, grouping, set(returned))
+        values = outputs_of(group, grouping)
         for factor in list(node.op.operands)[:2]:
             found = through_views(factor, list(range(len(shape_of(factor)))))
             if found is not None and grouping.group[writer[found[0]]] is not group:

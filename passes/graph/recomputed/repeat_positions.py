@@ -9,8 +9,9 @@ Such are the masks by which parts are interleaved. A kernel has its loop indices
 would be written by one more, and a block that is read says nothing of its elements: by a mask that a kernel makes
 itself, `sum-halves` sees that two blocks are taken by turns. Calls read what they need from memory: they share it.
 
-So is what is computed from a table of integers that is repeated along other dims, such as distances for all heads of an
-attention: the table stays in a cache, and what is computed from it would be written for each head.
+Each reader also computes itself what depends on a table of integers alone that is repeated along other dims, such as
+distances for all heads of an attention. The table stays in a cache; what is computed from it would be written for each
+head.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _READS = names_of(Gather, Index)
 
 @register_pass("repeat-positions")
 class RepeatPositions(Pass):
-    """Repeats what is computed from positions alone, once for each reader."""
+    """Repeats what is computed from positions and repeated tables alone, once for each reader."""
 
     def run(self, module: ir.Module) -> None:
         with module.context:
