@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, cast
 
@@ -39,6 +39,21 @@ class Convention:
         """The convention of the program that is specialised to these values of the symbols."""
         outputs = [Output("value", value=at(parse(o.value), values)) if o.kind == "size" else o for o in self.outputs]
         return replace(self, outputs=outputs, sources=[])
+
+    def with_results(
+        self, positions: Collection[int], count: int, but: Collection[int]
+    ) -> tuple[Convention, list[int]]:
+        """The convention of a run that itself returns the arguments at these positions of the outputs, behind the
+        `count` results of its program, `but` for some; and the numbers of the program's tensors that it returns there.
+        Arguments that the program does not take are left to the caller, as before."""
+        numbers = {argument: number for number, argument in enumerate(self.tensor_arguments) if number not in but}
+        outputs, returned = list(self.outputs), dict[int, int]()
+        for position in positions:
+            output = outputs[position]
+            if output.kind == "argument" and output.index in numbers:
+                place = returned.setdefault(numbers[output.index], count + len(returned))
+                outputs[position] = Output("tensor", place)
+        return replace(self, outputs=outputs), list(returned)
 
     def as_dict(self) -> schema.Convention:
         return cast(schema.Convention, asdict(self))

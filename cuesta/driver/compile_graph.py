@@ -55,8 +55,9 @@ class Request:
     #: stays at one address
     donated: Sequence[int] = ()
     static: Sequence[int] = ()
-    #: positions of the outputs that only autograd gets, which saves them for the backward graph
+    #: positions of the outputs that autograd saves for the backward graph: those that only autograd gets, and arguments
     saved: Sequence[int] = ()
+    saved_arguments: Sequence[int] = ()
     keep: Keeping = Keeping.NOTHING
     #: the sets of sizes of the symbolic graph that this graph specialises; None for a graph that Dynamo made for one
     #: set
@@ -76,8 +77,8 @@ def compile_aten_graph(
         refuse_saved(gm)
     donated = donated_arguments(gm) if kind == "backward" else []
     with memory.share(kind) as options:
-        saved = saved_outputs(gm) if kind == "forward" else []
-        request = Request(kind, options, donated, static_arguments(gm, kind), saved, keep)
+        saved, arguments = saved_outputs(gm) if kind == "forward" else ([], [])
+        request = Request(kind, options, donated, static_arguments(gm, kind), saved, arguments, keep)
         if repro_after() == "aot":
             from cuesta.driver.dump.minifier import watched
 
@@ -158,42 +159,61 @@ def _without_program(gm: GraphModule, request: Request, problem: CuestaError) ->
 def _bound(made: MadeProgram, gm: GraphModule, request: Request, report: GraphReport) -> Boxed:
     """The boxed callable of a program. For a set of sizes that a symbolic program does not admit, it compiles another
     program, for that set alone."""
-    steps = made.executable.metadata["steps"]
+    program, convention = made.executable, made.convention
+    recorded = _is_recorded(program, request, report)
+    passed: list[int] = []
+    if recorded:
+        metadata = program.metadata
+        there = {*_static_tensors(convention, request), *metadata["mutates"]}
+        convention, passed = convention.with_results(request.saved_arguments, len(metadata["results"]), there)
 
-    def run(program: Executable) -> Run:
-        return profiled(_recorded(program, made.convention, request, report), report, steps)
+    def run(sized: Executable) -> Run:
+        called = _recorded(sized, convention, request, report, passed) if recorded else sized
+        return profiled(called, report, program.metadata["steps"])
 
     if not is_symbolic(gm):
-        return bind(run(made.executable), made.convention, gm)
+        return bind(run(program), convention, gm)
     others = _for_each_set(gm, request, "the program for all sizes does not admit these sizes")
-    return bind_sized(made.executable, made.convention, gm, others, run)
+    return bind_sized(program, convention, gm, others, run)
 
 
-def _recorded(program: Executable, convention: Convention, request: Request, report: GraphReport) -> Run:
-    """The program, wrapped to be recorded at its second call where it can be; the report says why where it cannot."""
-    options = request.options
-    device = torch.device(program.metadata["device"])
-    if not options.cudagraphs or device.type != "cuda":
-        return program
-    if program.metadata["elsewhere"]:
-        report.cuda_graph = f"not recorded: the program has tensors on {', '.join(program.metadata['elsewhere'])}"
-        return program
+def _is_recorded(program: Executable, request: Request, report: GraphReport) -> bool:
+    """Whether a program is to be recorded at its second call. The report says so, or why not."""
+    options, metadata = request.options, program.metadata
+    if not options.cudagraphs or torch.device(metadata["device"]).type != "cuda":
+        return False
+    if metadata["elsewhere"]:
+        report.cuda_graph = f"not recorded: the program has tensors on {', '.join(metadata['elsewhere'])}"
+        return False
+    if options.memory_limit is not None:
+        report.cuda_graph = "not recorded: memory_limit does not allow for the copies of arguments"
+        return False
+    report.cuda_graph = "will be recorded at the second call"
+    return True
+
+
+def _static_tensors(convention: Convention, request: Request) -> list[int]:
+    """The numbers of a program's tensors that stay where they are: static arguments, and those of the graph module,
+    which come after the call's."""
+    chosen = convention.tensor_arguments
+    arguments = [number for number, position in enumerate(chosen) if position in request.static]
+    return [*arguments, *range(len(chosen), len(chosen) + len(convention.constants))]
+
+
+def _recorded(
+    program: Executable, convention: Convention, request: Request, report: GraphReport, passed: Sequence[int]
+) -> RecordedProgram:
+    """The program, wrapped to be recorded at its second call; the report says why where it cannot be. It returns the
+    arguments `passed` behind its results."""
 
     def tell(outcome: str) -> None:
         report.cuda_graph = outcome
 
-    if options.memory_limit is not None:
-        report.cuda_graph = "not recorded: memory_limit does not allow for the copies of arguments"
-        return program
-    tell("will be recorded at the second call")
-    chosen = convention.tensor_arguments
-    # The graph module's own tensors come after the call's.
-    count = len(chosen) + len(convention.constants)
-    stay = [n for n in range(count) if n >= len(chosen) or chosen[n] in request.static]
     outputs = [convention.outputs[i] for i in request.saved]
     saved = [output.index for output in outputs if output.kind == "tensor"]
-    recorder = recorder_of(device)
-    return RecordedProgram(program, program.metadata, stay, recorder, program.fits, tell, saved, program.recorded)
+    stay, metadata = _static_tensors(convention, request), program.metadata
+    recorder = recorder_of(torch.device(metadata["device"]))
+    return RecordedProgram(program, metadata, stay, recorder, program.fits, tell, saved, program.recorded, passed)
 
 
 def report_of_steps(steps: dict[Node, str], kind: str) -> GraphReport:

@@ -7,7 +7,7 @@ here once, and called without a function of ours between.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -46,10 +46,6 @@ negative_bit: Callable[[Tensor], Tensor] = torch._neg_view
 
 #: The number of holders of a tensor's C++ object. Without it, saved memory is never reused (uniqueness_check.py).
 uses: Callable[[Tensor], int] = Tensor._use_count  # type: ignore[attr-defined]
-
-#: (targets, sources): copies each source to its target in few launches. Without it, each input of a CUDA graph takes a
-#: launch.
-copy_each: Callable[[Sequence[Tensor], Sequence[Tensor]], None] = torch._foreach_copy_  # type: ignore[assignment]
 
 #: Capsules of AOTInductor's handles → their tensors, taken over. Without it, native code cannot return what ATen gave.
 tensors_of_handles: Callable[[list[Any]], list[Tensor]] = torch._C._aoti.alloc_tensors_by_stealing_from_void_ptrs

@@ -25,15 +25,17 @@ def donated_arguments(gm: GraphModule) -> list[int]:
     return [i for i in positions if storages[i] is not None and storages.count(storages[i]) == 1]
 
 
-def saved_outputs(gm: GraphModule) -> list[int]:
-    """Positions of the outputs of the forward graph that is being compiled which only autograd gets."""
+def saved_outputs(gm: GraphModule) -> tuple[list[int], list[int]]:
+    """Positions of the outputs of the forward graph that is being compiled which only autograd gets: those that the
+    graph computes, and those that are its arguments."""
     metadata = forward_metadata()
     results: Any = gm.graph.output_node().args[0]
     if metadata is None:
-        return []
+        return [], []
     first = len(metadata.tokens) + metadata.num_forward
-    others = {*results[:first], *(node for node in gm.graph.nodes if node.op == "placeholder")}
-    return [i for i, node in enumerate(results) if i >= first and isinstance(node, Node) and node not in others]
+    saved = {i: node for i, node in enumerate(results) if i >= first and isinstance(node, Node)}
+    computed = [i for i, node in saved.items() if node.op != "placeholder" and node not in results[:first]]
+    return computed, [i for i, node in saved.items() if node.op == "placeholder"]
 
 
 def expected_arguments(forward: GraphModule, backward: GraphModule, outputs: int) -> list[int]:

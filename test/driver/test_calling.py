@@ -43,3 +43,15 @@ def test_outputs(outputs: tuple[Output, ...]) -> None:
         for output, result in zip(outputs, results, strict=False):
             wanted = output.value if output.kind == "value" else expected[output.kind][output.index]
             assert result is wanted
+
+
+def test_arguments_that_the_run_itself_returns() -> None:
+    outputs = [*OUTPUTS, Output("argument", 1), Output("argument", 2)]
+    convention, returned = Convention(outputs, [2, 0], [], []).with_results([4, 5, 6], 2, but=[])
+    assert returned == [1, 0]
+    assert convention.outputs[:4] == OUTPUTS[:4], "those at other positions stay"
+    assert convention.outputs[4:] == [Output("tensor", 2), Output("argument", 1), Output("tensor", 3)]
+    assert Convention(outputs, [2, 0], [], []).with_results([4], 2, but=[1]) == (
+        Convention(outputs, [2, 0], [], []),
+        [],
+    )

@@ -17,6 +17,9 @@ KERNEL = {"name": "gelu", "symbol": "gelu", "grid": [4, 1, 1], "warps": 4, "shar
 class Driver:
     """Does nothing, and returns the code that a function of that name is to fail with."""
 
+    def __getitem__(self, name: str) -> Any:
+        return getattr(self, name)
+
     def __init__(self, **codes: int) -> None:
         self.codes = codes
         self.calls: list[str] = []
@@ -109,3 +112,21 @@ def test_a_machine_without_a_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(DeviceError, match="this machine has no NVIDIA driver: libnosuch"):
         cuda_driver.driver()
     cuda_driver.driver.cache_clear()
+
+
+def test_a_threads_first_copy_makes_the_devices_context_current(monkeypatch: pytest.MonkeyPatch) -> None:
+    class WithoutContext(Driver):
+        def _answer(self, name: str, arguments: tuple[Any, ...]) -> None:
+            super()._answer(name, arguments)
+            if name == "cuCtxSetCurrent":
+                self.codes.clear()
+
+    fake = WithoutContext(cuMemcpyDtoDAsync_v2=201)
+    monkeypatch.setattr(cuda_driver, "driver", lambda: fake)
+    queue = cuda_driver.copier.__wrapped__(0)
+    queue(1, 2, 3, 4)
+    copies = [name for name in fake.calls if name in ("cuMemcpyDtoDAsync_v2", "cuCtxSetCurrent")]
+    assert copies == ["cuMemcpyDtoDAsync_v2", "cuCtxSetCurrent", "cuMemcpyDtoDAsync_v2"]
+    fake.codes["cuMemcpyDtoDAsync_v2"] = 700
+    with pytest.raises(DeviceError, match="^cuMemcpyDtoDAsync_v2 failed for 3 bytes: CUDA_ERROR_700"):
+        queue(1, 2, 3, 4)

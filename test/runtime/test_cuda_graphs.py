@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import inspect
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -35,7 +36,7 @@ class FakeRecorder:
         self.recordings: weakref.WeakSet[Recording] = weakref.WeakSet()
         self.held: set[Results] = set()
         self.pools: list[Pool] = []
-        self.buffers: list[bytearray] = []  # the memory of results: freed only with the recorder, as a device's is
+        self.buffers: list[bytearray] = []  # memory of results and copies: freed only with the recorder, as a device's
         self.shared: list[Range] = []  # the memory that replays of later recordings may overwrite
         self.busy = False
         self.replays = 0
@@ -47,28 +48,44 @@ class FakeRecorder:
             self.pools.append(found := Pool(len(self.pools)))
         return found
 
-    def record(self, run: Callable[[], list[Tensor]], pool: Pool) -> tuple[Callable[[], None], list[Tensor]]:
+    def record(
+        self, run: Callable[[list[Tensor]], list[Tensor]], pool: Pool, given: Sequence[Tensor]
+    ) -> tuple[Callable[[], None], list[Tensor], list[Tensor]]:
         if self.error is not None:
             raise self.error
+        copies = [self._copy(t) for t in given]
         arguments = _arguments_of(run)
         kept = [flat_view(t).clone() for t in arguments]
         places = [_by_address(t) for t in arguments]
-        results = self._placed(run(), places)
+        results = self._placed(run(list(copies)), [*places, *copies])
         memory = [_by_address(r) for r in results]
         for result in results:
-            result.fill_(-1)
+            if all(result.data_ptr() != copy.data_ptr() for copy in copies):
+                result.fill_(-1)
         for argument, value in zip(places, kept, strict=True):
             flat_view(argument).copy_(value)  # as if nothing had run
-        arguments[:] = places
+        copies = [_by_address(copy) for copy in copies]
 
         def replay() -> None:
             self.replays += 1
             arguments[:] = places
-            for target, value in zip(memory, run(), strict=True):
+            for target, value in zip(memory, run(list(copies)), strict=True):
                 if target.data_ptr() != value.data_ptr():
                     target.copy_(value)
+            arguments.clear()
 
-        return replay, results
+        return replay, results, copies
+
+    def copy(self, places: Sequence[tuple[int, int]], sources: Sequence[int]) -> None:
+        for (place, nbytes), source in zip(places, sources, strict=True):
+            ctypes.memmove(place, source, nbytes)
+
+    def _copy(self, tensor: Tensor) -> Tensor:
+        """A copy in memory of the recorder."""
+        values = flat_view(tensor)
+        self.buffers.append(bytearray(values.nbytes))
+        memory = torch.frombuffer(self.buffers[-1], dtype=tensor.dtype)
+        return memory.copy_(values).as_strided(tensor.shape, tensor.stride())
 
     def _placed(self, results: list[Tensor], arguments: list[Tensor]) -> list[Tensor]:
         """The results, those that are no arguments in memory of the recorder."""
@@ -97,9 +114,9 @@ class FakeRecorder:
         return
 
 
-def _arguments_of(run: Callable[[], list[Tensor]]) -> list[Tensor]:
+def _arguments_of(run: Callable[[list[Tensor]], list[Tensor]]) -> list[Tensor]:
     """The list that `run` hands to its program."""
-    (found,) = [c.cell_contents for c in run.__closure__ or () if isinstance(c.cell_contents, list)]
+    found: list[Tensor] = inspect.getclosurevars(run).nonlocals["arguments"]
     return found
 
 
@@ -587,6 +604,34 @@ def test_lent_memory_outlives_its_recording_where_somebody_holds_it(recorder: Fa
     torch.testing.assert_close(held, x(5) * 2)
     del held
     assert recorder.pools[0].is_open() and block not in recorder.pools[0].lent
+
+
+def test_autograd_saves_the_copy_of_an_argument(recorder: FakeRecorder) -> None:
+    """The backward graph's recording reads it there, and copies nothing. What is not read is not copied, and passed as
+    it is."""
+    read: list[int] = []
+
+    def multiply(tensors: list[Tensor]) -> list[Tensor]:
+        read.append(tensors[0].data_ptr())
+        return [tensors[0] * tensors[1]]
+
+    forward = RecordedProgram(Counted(), describe(BASE, unread=(2,)), {1}, recorder, takes_all, passed=(0, 2))
+    backward = RecordedProgram(multiply, describe(BASE), set(), recorder, takes_all)
+    unread = x(9)
+    for n in range(5):
+        results = forward([x(n), W, unread])
+        torch.testing.assert_close(results[:2], [x(n) * W, x(n)])
+        assert results.pop() is unread
+        torch.testing.assert_close(backward([results.pop(), results.pop()]), [x(n) * x(n) * W])
+    assert len({*read[2:]}) == 1
+    assert sorted(len(recording.copied) for recording in recorder.recordings) == [0, 1]
+
+
+def test_a_saved_copy_that_is_held_keeps_its_value(recorder: FakeRecorder) -> None:
+    forward = RecordedProgram(Counted(), describe(BASE), {1}, recorder, takes_all, passed=(0,))
+    held = [forward([x(n), W])[1] for n in range(6)]
+    torch.testing.assert_close(held, [x(n) for n in range(6)])
+    assert recorder.replays == 5
 
 
 class Chain:

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 import torch
+from torch.multiprocessing.reductions import StorageWeakRef
 
+from cuesta.runtime.cuda import cuda_recorder
 from cuesta.runtime.cuda.cuda_recorder import CudaRecorder
 from cuesta.runtime.cuda.results import Block, Results
 from cuesta.torch_private import devices
@@ -122,8 +124,8 @@ def test_recordings_share_a_pool_and_see_no_garbage_collection(cuda: FakeCuda) -
     kept = []
     for _ in range(2):
         seen: list[Any] = []
-        replay, results = recorder.record(
-            lambda seen=seen: seen.extend([*cuda.allocates_to, gc.isenabled()]) or RESULT, recorder.open_pool()
+        replay, results, _ = recorder.record(
+            lambda _, seen=seen: seen.extend([*cuda.allocates_to, gc.isenabled()]) or RESULT, recorder.open_pool(), []
         )
         kept.append(replay)
         assert results is RESULT and seen == [(0, 1), False]
@@ -131,14 +133,14 @@ def test_recordings_share_a_pool_and_see_no_garbage_collection(cuda: FakeCuda) -
 
 
 def test_a_recording_keeps_no_workspace_of_cublas(cuda: FakeCuda) -> None:
-    def multiply() -> list[torch.Tensor]:
+    def multiply(_: list[torch.Tensor]) -> list[torch.Tensor]:
         assert not cuda.workspaces, "that of the call before is still there"
         cuda.workspaces.add(tuple(cuda.allocates_to))
         return RESULT
 
     cuda.workspaces.add(())  # made by a call before the recording
     recorder = CudaRecorder(torch.device("cuda", 0))
-    recorder.record(multiply, recorder.open_pool())
+    recorder.record(multiply, recorder.open_pool(), [])
     assert not cuda.workspaces
 
 
@@ -179,24 +181,50 @@ def test_a_recordings_memory_grows_in_one_piece(
         cuda.fails["instantiate"] = "operation not permitted"
     for _ in range(2):
         with contextlib.suppress(RuntimeError):
-            recorder.record(lambda: seen.append(settings[-1]) or RESULT, recorder.open_pool())
+            recorder.record(lambda _: seen.append(settings[-1]) or RESULT, recorder.open_pool(), [])
     assert seen == [meanwhile, meanwhile]
     assert settings[-1] == (f"{given},expandable_segments:False" if after is None else after)
 
 
+def test_copies_of_arguments_are_the_pools_unless_a_result_keeps_them(cuda: FakeCuda) -> None:
+    given = [torch.ones(2, 3).t(), torch.ones(1).expand(4)]
+    memory: list[StorageWeakRef] = []
+
+    def run(copies: list[torch.Tensor]) -> list[torch.Tensor]:
+        assert cuda.allocates_to == [(0, 1)]
+        memory.extend(StorageWeakRef(copy.untyped_storage()) for copy in copies)
+        return [copies.pop()]
+
+    recorder = CudaRecorder(torch.device("cuda", 0))
+    _, results, copies = recorder.record(run, recorder.open_pool(), given)
+    assert [(c.shape, c.stride()) for c in copies] == [(t.shape, t.stride()) for t in given]
+    assert copies[1].data_ptr() == results[0].data_ptr()
+    assert [ref.expired() for ref in memory] == [True, False]
+
+
+def test_copies_are_queued_on_the_stream_that_follows(cuda: FakeCuda, monkeypatch: pytest.MonkeyPatch) -> None:
+    queued: list[tuple[int, ...]] = []
+    monkeypatch.setattr(cuda_recorder, "copier", lambda device: lambda *words: queued.append((device, *words)))
+    monkeypatch.setattr(cuda_recorder, "raw_cuda_stream", lambda index: 77)
+    recorder = CudaRecorder(torch.device("cuda", 0))
+    recorder.follow()
+    recorder.copy([(1024, 16), (2048, 8)], [5, 6])
+    assert queued == [(0, 1024, 5, 16, 77), (0, 2048, 6, 8, 77)]
+
+
 def test_a_recording_finds_the_memory_that_the_allocator_held(cuda: FakeCuda) -> None:
     recorder = CudaRecorder(torch.device("cuda", 0))
-    recorder.record(lambda: RESULT, recorder.open_pool())
+    recorder.record(lambda _: RESULT, recorder.open_pool(), [])
     assert (cuda.held, cuda.free) == (3, 4), "there is enough"
     cuda.free = 2
-    recorder.record(lambda: RESULT, recorder.open_pool())
+    recorder.record(lambda _: RESULT, recorder.open_pool(), [])
     assert (cuda.held, cuda.free) == (0, 5)
 
 
 def test_a_pool_with_lent_results_that_are_held_is_not_used(cuda: FakeCuda) -> None:
     recorder = CudaRecorder(torch.device("cuda", 0))
     pool = recorder.open_pool()
-    kept = [recorder.record(lambda: RESULT, pool)[0]]
+    kept = [recorder.record(lambda _: RESULT, pool, [])[0]]
     assert recorder.open_pool() is pool
     saved = torch.ones(1)
     (block,) = Block.all_of([saved], {0}, pool)
@@ -204,7 +232,7 @@ def test_a_pool_with_lent_results_that_are_held_is_not_used(cuda: FakeCuda) -> N
     held = [Results([block], recorder.held).lend(block, saved)]
     other = recorder.open_pool()
     assert other is not pool
-    kept.append(recorder.record(lambda: RESULT, other)[0])
+    kept.append(recorder.record(lambda _: RESULT, other, [])[0])
     assert recorder.open_pool() is other
     held.clear()
     assert recorder.open_pool() is pool
@@ -213,7 +241,7 @@ def test_a_pool_with_lent_results_that_are_held_is_not_used(cuda: FakeCuda) -> N
 def test_a_pool_whose_graphs_are_gone_is_not_used_again(cuda: FakeCuda) -> None:
     recorder = CudaRecorder(torch.device("cuda", 0))
     for _ in range(2):
-        recorder.record(lambda: RESULT, recorder.open_pool())
+        recorder.record(lambda _: RESULT, recorder.open_pool(), [])
         gc.collect()
     assert cuda.users == {(0, 1): 0, (0, 2): 0}
 
@@ -223,21 +251,21 @@ def test_a_recording_that_torch_refuses_leaves_no_trace(cuda: FakeCuda, step: st
     recorder = CudaRecorder(torch.device("cuda", 0))
     cuda.fails[step] = "operation not permitted"
     with pytest.raises(RuntimeError, match="operation not permitted"):
-        recorder.record(lambda: RESULT, recorder.open_pool())
+        recorder.record(lambda _: RESULT, recorder.open_pool(), [])
     assert not cuda.allocates_to and not cuda.generator_recorded
-    assert recorder.record(lambda: RESULT, recorder.open_pool())[1] is RESULT
+    assert recorder.record(lambda _: RESULT, recorder.open_pool(), [])[1] is RESULT
 
 
 @pytest.mark.parametrize("end", ["works", "fails"])
 def test_what_the_program_raises_is_raised(cuda: FakeCuda, end: str) -> None:
     recorder = CudaRecorder(torch.device("cuda", 0))
 
-    def run() -> list[torch.Tensor]:
+    def run(_: list[torch.Tensor]) -> list[torch.Tensor]:
         if end == "fails":
             cuda.fails["end"] = "operation failed due to a previous error during capture"
         raise ValueError("no such thing")
 
     with pytest.raises(ValueError, match="no such thing"):
-        recorder.record(run, recorder.open_pool())
+        recorder.record(run, recorder.open_pool(), [])
     assert not cuda.allocates_to and not cuda.generator_recorded
-    assert recorder.record(lambda: RESULT, recorder.open_pool())[1] is RESULT
+    assert recorder.record(lambda _: RESULT, recorder.open_pool(), [])[1] is RESULT

@@ -10,7 +10,7 @@ import ctypes
 import functools
 import hashlib
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from cuesta.errors import DeviceError
@@ -24,6 +24,7 @@ _DRIVER = "libcuda.so.1"
 #: CUDA_ERROR_INVALID_IMAGE, NO_BINARY_FOR_GPU, INVALID_PTX, UNSUPPORTED_PTX_VERSION: the driver's errors for code for
 #: another GPU, or code that is newer than the driver.
 _CODE_REFUSED = (200, 209, 218, 222)
+_NO_CONTEXT = 201  # CUDA_ERROR_INVALID_CONTEXT
 
 _LOCK = threading.Lock()
 _LOADED: dict[tuple[int, bytes], int] = {}  # device and digest of code and symbol → function
@@ -61,6 +62,26 @@ def rows_of(kernels: Sequence[Kernel], code: Mapping[str, bytes], target: str, d
     finally:
         _call("cuCtxPopCurrent_v2", ctypes.byref(ctypes.c_void_p()))
     return [row_of(function, kernel, 32) for function, kernel in zip(functions, kernels, strict=True)]
+
+
+@functools.cache
+def copier(device: int) -> Callable[[int, int, int, int], None]:
+    """A function that queues a copy within a device's memory: to an address, from an address, of a number of bytes, on
+    a stream by its handle. It takes a fraction of Tensor.copy_'s time. It raises DeviceError with the driver's message.
+    """
+    name = "cuMemcpyDtoDAsync_v2"
+    copy = driver()[name]
+    copy.argtypes = (ctypes.c_uint64, ctypes.c_uint64, ctypes.c_size_t, ctypes.c_void_p)
+
+    def queue(place: int, source: int, nbytes: int, stream: int) -> None:
+        code = copy(place, source, nbytes, stream)
+        if code == _NO_CONTEXT:  # a thread's first use of the device
+            _call("cuCtxSetCurrent", ctypes.c_void_p(_primary_context(device)))
+            code = copy(place, source, nbytes, stream)
+        if code:
+            raise DeviceError(f"{name} failed for {nbytes} bytes: {describe_error(code)}")
+
+    return queue
 
 
 def _load(kernel: Kernel, code: bytes, target: str, device: int) -> int:

@@ -5,7 +5,8 @@
 
 A recording is bound to addresses. Arguments that keep their addresses (parameters, buffers, and results of other
 recordings) are read in place. All other arguments are copied into memory of the recording. So a program that a model
-calls for several layers, each with its own parameters, has a recording for each of them.
+calls for several layers, each with its own parameters, has a recording for each of them. Where autograd saves an
+argument that was copied, it gets the copy: the backward graph's recording reads it in place.
 
 A replay writes its results to the same memory as the replay before. If somebody still holds such a result, its values
 are moved to other memory before the replay. If somebody holds a view of the result, the call runs the program without
@@ -27,7 +28,7 @@ from typing import Protocol
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from cuesta.runtime.arguments import aligned_copy, argument_result
+from cuesta.runtime.arguments import argument_result
 from cuesta.runtime.cuda.recording import Recording
 from cuesta.runtime.cuda.results import Block, Pool, Range, Results, can_move
 from cuesta.runtime.schema import program as schema
@@ -67,9 +68,15 @@ class Recorder(Protocol):
     def open_pool(self, with_lent: bool = True) -> Pool:
         """A pool in which a recording may be made. Its results may lie in lent memory, if the pool has any."""
 
-    def record(self, run: Callable[[], list[Tensor]], pool: Pool) -> tuple[Callable[[], None], list[Tensor]]:
-        """Records the work that `run` queues, without running it. Returns a function that replays it, and the results
-        of `run`."""
+    def record(
+        self, run: Callable[[list[Tensor]], list[Tensor]], pool: Pool, given: Sequence[Tensor]
+    ) -> tuple[Callable[[], None], list[Tensor], list[Tensor]]:
+        """Records the work that `run` queues, without running it. `run` gets a list of tensors like those `given`, in
+        memory of the pool, which it may empty. Returns a function that replays the work, the results of `run`, and
+        tensors over the memory of that list's, which do not keep it."""
+
+    def copy(self, places: Sequence[tuple[int, int]], sources: Sequence[int]) -> None:
+        """Queues copies: to each place, an address and a number of bytes, from the address of its source."""
 
     def memory(self, pool: Pool) -> list[Range]:
         """The memory of a pool, as it is now."""
@@ -94,14 +101,18 @@ class RecordedProgram:
         tell: Callable[[str], None] = lambda outcome: None,
         saved: Collection[int] = (),
         overwrites: Program | None = None,
+        passed: Sequence[int] = (),
     ) -> None:
         """`static` are the arguments that keep their addresses. `fits` says whether arguments pass the program's check
         without copies. `tell` is called with the outcome of the recording, as text. Only autograd gets the results
         `saved`. `overwrites` is the program where it overwrites lent arguments whoever holds them; by default the
-        same."""
+        same. The arguments `passed`, or a recording's copies of them, are returned behind the results, and autograd
+        alone gets them."""
         self._program, self._metadata, self._fits = program, metadata, fits
         self._overwrites = overwrites or program
-        self._saved = frozenset(saved)
+        count = len(metadata["results"])
+        self._passed = dict(enumerate(passed, count))  # result → argument
+        self._saved = frozenset([*saved, *self._passed])
         self._released, self._unread = frozenset(metadata["released"]), frozenset(metadata["unread"])
         described = enumerate(metadata["results"])
         # The results that lie in arguments → their arguments
@@ -122,12 +133,17 @@ class RecordedProgram:
     def __call__(self, tensors: list[Tensor]) -> list[Tensor]:
         # A replay checks nothing, so arguments that the program would copy or refuse must go to the program.
         if self._reason is not None or self._recorder.is_busy() or not self._fits(tensors) or self._has_kept(tensors):
-            return self._program(tensors)
+            return self._run(self._program, tensors)
         with self._recorder.lock:
             recording = self._recording_for(tensors)
             if recording is None or not self._may_take(recording, tensors):
-                return self._program(tensors)
+                return self._run(self._program, tensors)
             return self._replay(recording, tensors)
+
+    def _run(self, program: Program, tensors: list[Tensor]) -> list[Tensor]:
+        """The results of a program, and the arguments passed."""
+        passed = [tensors[i] for i in self._passed.values()]
+        return program(tensors) + passed
 
     def _has_kept(self, tensors: list[Tensor]) -> bool:
         """Whether somebody else holds an argument that a replay would overwrite where another recording returned it."""
@@ -155,17 +171,16 @@ class RecordedProgram:
         known = self._known(tensors)
         if known is None:
             return None
-        free = next((r for r in known if self._is_current(r, tensors) and r.is_free()), None)
-        if free is not None:
-            self._strays = 0
-            return free
+        for recording in known:
+            if self._is_current(recording, tensors) and recording.is_free():
+                self._strays = 0
+                return recording
         fitting = [recording for recording in known if not recording.misplaced(tensors)]
         current = [recording for recording in fitting if self._is_current(recording, tensors)]
-        if not self._wants_another(current):
-            free = next((r for r in current if r.make_room() and not r.misplaced(tensors)), None)
-        if free is not None:
-            self._strays = 0
-            return free
+        for recording in [] if self._wants_another(current) else current:
+            if recording.make_room() and not recording.misplaced(tensors):
+                self._strays = 0
+                return recording
         if self._runs_unrecorded(known, fitting, current, tensors):
             return None
         # Recordings stay whose own results are held. The others were made before another one's that they overwrite, or
@@ -191,10 +206,11 @@ class RecordedProgram:
         """Whether a recording reads these arguments where they are, and copies none that another recording returns."""
         if recording.misplaced(tensors):
             return False
-        if not recording.copied:
+        returned = self._recorder.returned
+        if returned.keys().isdisjoint(recording.sources(tensors)):
             return True
         places = {tensors[i].data_ptr() for i in recording.copied if i not in self._wandering}
-        return not any(place in self._recorder.returned for place in places - recording.returned)
+        return not any(place in returned for place in places - recording.returned)
 
     def _runs_unrecorded(
         self, known: list[Recording], fitting: list[Recording], current: list[Recording], tensors: list[Tensor]
@@ -241,13 +257,21 @@ class RecordedProgram:
     def _record(self, tensors: list[Tensor]) -> Recording:
         fixed, copied = self._sorted(tensors)
         pool, taken = self._to_take(tensors, fixed)
-        passed = self._to_pass(tensors, fixed, taken)
-        arguments = [copied.get(i, tensors[i]) for i in range(len(tensors))]
+        passed_on = self._to_pass(tensors, fixed, taken)
+        arguments = list(tensors)
         # From here on `arguments` alone holds the memory of those taken: when the program has read it, it is free.
         self._take_over(taken, tensors)
-        replay, results = self._recorder.record(lambda: self._overwrites(arguments), pool)
-        described = self._metadata["results"]
-        owners = {id(r): r for d, r in zip(described, results, strict=True) if d["kind"] != "argument"}
+
+        def run(copies: list[Tensor]) -> list[Tensor]:
+            for i in reversed(copied):
+                arguments[i] = copies.pop()
+            return self._run(self._overwrites, arguments)
+
+        replay, results, copies = self._recorder.record(run, pool, [tensors[i] for i in copied])
+        arguments.clear()
+        lying = {i for i, described in enumerate(self._metadata["results"]) if described["kind"] == "argument"}
+        lying |= {i for i, argument in self._passed.items() if argument not in copied}
+        owners = {id(r): r for i, r in enumerate(results) if i not in lying}
         numbers = {key: i for i, key in enumerate(owners)}
         places = [numbers.get(id(r), -1) for r in results]
         del results
@@ -260,7 +284,7 @@ class RecordedProgram:
             fixed,
             [tensors[i].data_ptr() for i in fixed],
             [StorageWeakRef(tensors[i].untyped_storage()) for i in self._static],
-            copied,
+            dict(zip(copied, copies, strict=True)),
             Results([block for block in blocks if block.number is None], self._recorder.held),
             Results([block for block in blocks if block.number is not None], self._recorder.held),
             places,
@@ -273,20 +297,20 @@ class RecordedProgram:
             if block not in taken.values():
                 recording.overlay(of, [block])
         enter(recording, self._recorder)
-        self._take_over(passed, tensors)
+        self._take_over(passed_on, tensors)
         return recording
 
-    def _sorted(self, tensors: list[Tensor]) -> tuple[list[int], dict[int, Tensor]]:
-        """Of the arguments that are read and not static: those that a recording reads in place, and copies of the
-        others."""
-        fixed, copied = [], {}
+    def _sorted(self, tensors: list[Tensor]) -> tuple[list[int], list[int]]:
+        """Of the arguments that are read and not static: those that a recording reads in place, and those that it
+        copies."""
+        fixed, copied = [], []
         for i in range(len(tensors)):  # no name holds a tensor, so that one that is taken over is freed in time
             if i in self._static or i in self._unread:
                 continue
             if tensors[i].data_ptr() in self._recorder.returned and i not in self._wandering:
                 fixed.append(i)
             elif tensors[i].numel():
-                copied[i] = aligned_copy(tensors[i])
+                copied.append(i)
         return fixed, copied
 
     def _take_over(self, taken: dict[int, Block], tensors: list[Tensor]) -> None:
@@ -330,7 +354,8 @@ class RecordedProgram:
 
     def _replay(self, recording: Recording, tensors: list[Tensor]) -> list[Tensor]:
         self._recorder.follow()
-        recording.copy_in(tensors)
+        if recording.copied:
+            self._recorder.copy(recording.copies, recording.sources(tensors))
         recording.replay()
         for i in self._metadata["mutates"]:
             if i in recording.copied:
@@ -340,6 +365,9 @@ class RecordedProgram:
         results = recording.hand_out()
         for i, argument in self._in_arguments.items():
             results[i] = argument_result(tensors[argument], self._metadata["results"][i])
+        for i, argument in self._passed.items():
+            if argument not in recording.copied:
+                results[i] = tensors[argument]
         return results
 
 

@@ -8,14 +8,16 @@ import gc
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
 
+from cuesta.runtime.cuda.cuda_driver import copier
 from cuesta.runtime.cuda.recording import Recording
 from cuesta.runtime.cuda.results import Block, Pool, Range, Results
 from cuesta.torch_private.devices import end_pool, free_workspaces, growing_segments, raw_cuda_stream
+from cuesta.torch_private.tensors import without_memory
 
 Tensor = torch.Tensor
 
@@ -34,6 +36,7 @@ class CudaRecorder:
         self._stream: torch.cuda.Stream | None = None
         self._last: torch.cuda.Stream | None = None
         self._last_raw = 0
+        self._as_current: Any = torch.cuda.device(device) if torch.cuda.device_count() > 1 else contextlib.nullcontext()
 
     def open_pool(self, with_lent: bool = True) -> Pool:
         """A pool in which a recording may be made. Its results may lie in lent memory, if the pool has any."""
@@ -44,9 +47,12 @@ class CudaRecorder:
                 return pool
         return Pool(torch.cuda.graph_pool_handle())
 
-    def record(self, run: Callable[[], list[Tensor]], pool: Pool) -> tuple[Callable[[], None], list[Tensor]]:
-        """Records the work that `run` queues, without running it. Returns a function that replays it, and the results
-        of `run`.
+    def record(
+        self, run: Callable[[list[Tensor]], list[Tensor]], pool: Pool, given: Sequence[Tensor]
+    ) -> tuple[Callable[[], None], list[Tensor], list[Tensor]]:
+        """Records the work that `run` queues, without running it. `run` gets a list of tensors like those `given`, in
+        memory of the pool, which it may empty. Returns a function that replays the work, the results of `run`, and
+        tensors over the memory of that list's, which do not keep it: what no result keeps is the pool's.
 
         Raises what `run` raises, or what torch raises if the work cannot be recorded. Torch's state is restored then.
         """
@@ -60,7 +66,7 @@ class CudaRecorder:
             with torch.cuda.stream(self._stream), _no_garbage_collection(), growing_segments():
                 graph = torch.cuda.CUDAGraph()
                 try:
-                    results = self._capture(graph, run, pool)
+                    results, places = self._capture(graph, run, pool, given)
                 except BaseException:
                     self._recover(pool)
                     raise
@@ -69,7 +75,7 @@ class CudaRecorder:
             pool.graphs.add(graph)
             if pool not in self._pools:
                 self._pools.append(pool)
-        return graph.replay, results
+        return graph.replay, results, places
 
     def _make_room(self) -> None:
         """Gives memory that torch's allocator holds for nobody back, if it is more than what is left on the device.
@@ -82,19 +88,31 @@ class CudaRecorder:
         if held > free:
             torch.cuda.empty_cache()
 
-    def _capture(self, graph: Any, run: Callable[[], list[Tensor]], pool: Pool) -> list[Tensor]:
+    def _capture(
+        self, graph: Any, run: Callable[[list[Tensor]], list[Tensor]], pool: Pool, given: Sequence[Tensor]
+    ) -> tuple[list[Tensor], list[Tensor]]:
         free_workspaces()  # the recording allocates its own in the pool; that of the call before is idle
         # With "thread_local", other threads may allocate during the capture.
         graph.capture_begin(pool=pool.handle, capture_error_mode="thread_local")
         try:
-            results = run()
+            copies = [torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device=t.device) for t in given]
+            places = [without_memory(copy) for copy in copies]
+            results = run(copies)
         except BaseException:
             with contextlib.suppress(RuntimeError):  # the exception of `run` is more useful
                 graph.capture_end()
             raise
         graph.capture_end()
         free_workspaces()  # replays run one after another, so the next recording's may be the same memory
-        return results
+        return results, places
+
+    def copy(self, places: Sequence[tuple[int, int]], sources: Sequence[int]) -> None:
+        """Queues copies on the stream of the last `follow`: to each place, an address and a number of bytes, from the
+        address of its source. Raises DeviceError with the driver's message."""
+        queue = copier(self._device.index)
+        with self._as_current:
+            for (place, nbytes), source in zip(places, sources, strict=True):
+                queue(place, source, nbytes, self._last_raw)
 
     def _recover(self, pool: Pool) -> None:
         """Repairs torch's state after a failed recording. Torch still routes allocations to the pool, by a filter of

@@ -16,9 +16,9 @@ from typing import Any
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from cuesta.runtime.arguments import flat_view
+from cuesta.runtime.arguments import extent
 from cuesta.runtime.cuda.results import TAKEN, Block, Range, Results, can_move, holders
-from cuesta.torch_private.tensors import copy_each, reinterpret_tensor, storage_uses
+from cuesta.torch_private.tensors import reinterpret_tensor, storage_uses
 
 Tensor = torch.Tensor
 
@@ -35,7 +35,7 @@ class Recording:
     fixed: list[int]  # arguments, beside the static ones, that are read in place
     addresses: list[int]  # the addresses of the arguments `fixed`
     storages: list[StorageWeakRef]  # of the static arguments
-    copied: dict[int, Tensor]  # argument → the recording's own copy of it
+    copied: dict[int, Tensor]  # argument → a tensor over the recording's own copy of it, which does not keep it
     given: Results  # of what it makes, what the caller gets
     saved: Results  # what autograd alone gets
     places: list[int]  # result → the number of the tensor that it is; -1: it lies in an argument
@@ -43,8 +43,7 @@ class Recording:
     taken: dict[int, Block]  # argument → the lent block that it is, which a replay may write after it has read it
     consumed: list[Results]  # those all of whose blocks are among `taken`
     lies_in_lent: bool  # whether the results may lie in lent memory
-    targets: list[Tensor] = field(init=False)  # the tensors `copied`; flat views if elements leave gaps or overlap
-    flat: frozenset[int] = field(init=False)  # the arguments whose targets are flat views
+    copies: list[tuple[int, int]] = field(init=False)  # where those lie: address, and bytes with the gaps between
     returned: set[int] = field(init=False)  # the addresses of the results
     overlaid: dict[Results, list[Block]] = field(init=False, default_factory=dict)  # others' that lie in `scratch`
     _alive: list[weakref.ref[Tensor]] = field(default_factory=list)  # results of one replay that the next one found
@@ -52,8 +51,7 @@ class Recording:
     _was_given_back: bool = False
 
     def __post_init__(self) -> None:
-        self.flat = frozenset(i for i, tensor in self.copied.items() if not _is_dense(tensor))
-        self.targets = [flat_view(tensor) if i in self.flat else tensor for i, tensor in self.copied.items()]
+        self.copies = [(tensor.data_ptr(), extent(tensor) * tensor.itemsize) for tensor in self.copied.values()]
         owners = [owner for block in self.blocks for owner in block.owners]
         self.returned = {owner.data_ptr() for owner in owners if owner.numel()}
         self._taken_free = tuple(counts * len(self.taken) for counts in TAKEN)
@@ -99,15 +97,9 @@ class Recording:
         """Whether results of the last replay that may lie in lent memory had to be moved for another recording."""
         return self.lies_in_lent and (self.given.was_in_the_way or self.saved.was_in_the_way)
 
-    def copy_in(self, tensors: Sequence[Tensor]) -> None:
-        """Copies the arguments `copied` into the recording's memory."""
-        if self.targets:
-            sources = [flat_view(tensors[i]) if i in self.flat else tensors[i] for i in self.copied]
-            with torch.no_grad():
-                if len(sources) == 1:
-                    self.targets[0].copy_(sources[0])
-                else:
-                    copy_each(self.targets, sources)
+    def sources(self, tensors: Sequence[Tensor]) -> list[int]:
+        """The addresses of the arguments `copied`."""
+        return list(map(_data_ptr, map(tensors.__getitem__, self.copied)))
 
     def misplaced(self, tensors: Sequence[Tensor]) -> list[int]:
         """The fixed arguments whose addresses differ from the recorded ones."""
@@ -165,13 +157,3 @@ class Recording:
         made += self.saved.kept
         made.append(None)
         return list(map(made.__getitem__, self._order))
-
-
-def _is_dense(tensor: Tensor) -> bool:
-    """Whether the tensor's elements leave no gaps and do not overlap."""
-    filled = 1
-    for stride, size in sorted((s, n) for n, s in zip(tensor.shape, tensor.stride(), strict=True) if n != 1):
-        if stride != filled:
-            return False
-        filled *= size
-    return True
