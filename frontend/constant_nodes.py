@@ -63,14 +63,15 @@ def _sources(node: Node) -> list[Node]:
     """The nodes whose values a node reads."""
     if node.op == "placeholder" and isinstance(meta_of(node), (int, torch.SymInt)):
         return []
-    if _reads_no_values(node):
+    if reads_no_values(node):
         return [n for n in node.all_input_nodes if n is not node.args[0]]
     if node.op not in ("call_function", "call_method", "get_attr"):
         raise NotConstant(f"it depends on {node.name}")
     return list(node.all_input_nodes)
 
 
-def _reads_no_values(node: Node) -> bool:
+def reads_no_values(node: Node) -> bool:
+    """Whether a call reads of its first operand only the shape, dtype and device."""
     like = node.target in (_LIKE_METHODS if node.op == "call_method" else _LIKE_FUNCTIONS)
     return like and bool(node.args) and isinstance(meta_of(node.args[0]), torch.Tensor)
 

@@ -6,6 +6,7 @@ Works on the graphs of Dynamo and of AOTAutograd. The graph's own calls are run 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -120,7 +121,7 @@ def _elements(arguments: Iterable[Any]) -> int:
             shapes.append(argument.shape)
         elif isinstance(argument, (list, tuple)) and argument and all(isinstance(n, int) for n in argument):
             largest = max(largest, math.prod(map(abs, argument)))
-        elif isinstance(argument, int):
+        elif isinstance(argument, int) and argument != sys.maxsize:  # which stands for the end of a slice
             largest = max(largest, argument)
         elif isinstance(argument, (list, tuple)):
             largest = max(largest, _elements(argument))

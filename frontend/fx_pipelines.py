@@ -15,8 +15,9 @@ from cuesta.frontend.capture.streams import unwrap_waits
 from cuesta.frontend.fx_passes.byte_images import keep_byte_images_whole
 from cuesta.frontend.fx_passes.common_subexpressions import merge_equal_nodes
 from cuesta.frontend.fx_passes.constants.constant_positions import hold_positions
-from cuesta.frontend.fx_passes.constants.constant_scalars import hold_scalars
 from cuesta.frontend.fx_passes.constants.decided_conditions import decide_conditions
+from cuesta.frontend.fx_passes.constants.held_constants import hold_constants
+from cuesta.frontend.fx_passes.constants.moved_constants import move_constants
 from cuesta.frontend.fx_passes.forced_aten_calls import mark_calls
 from cuesta.frontend.fx_passes.fx_pipeline import FxPass, FxStage, TrainingStep
 from cuesta.frontend.fx_passes.logsumexp_types import type_logsumexps
@@ -79,6 +80,8 @@ JOINT: FxStage[GraphModule] = FxStage(
         FxPass("type-logsumexps", lambda gm, _: type_logsumexps(gm)),
         # Before the split: both graphs hold the same numbers.
         FxPass("hold-positions", lambda gm, _: hold_positions(gm)),
+        # Before the split: no value on the CPU is saved.
+        FxPass("move-constants", lambda gm, _: move_constants(gm)),
         FxPass("save-compared", lambda gm, _: save_compared(gm.graph)),
         FxPass("read-undetached", lambda gm, options: read_undetached(gm.graph, options.target)),
         # After it: gradients read the result itself, not what was detached.
@@ -129,7 +132,9 @@ ATEN: FxStage[GraphModule] = FxStage(
         FxPass("type-known-logsumexps", lambda gm, _: type_logsumexps(gm)),
         # Graphs without gradients, and those whose sizes are known only now.
         FxPass("hold-known-positions", lambda gm, _: hold_positions(gm)),
-        FxPass("hold-scalars", lambda gm, _: hold_scalars(gm)),
+        FxPass("move-known-constants", lambda gm, _: move_constants(gm)),
+        # Last of the passes for constants: the others look at how masks and positions are computed.
+        FxPass("hold-constants", lambda gm, _: hold_constants(gm), _in_any_order),
         # Graphs without gradients. Products of a training step are padded already.
         FxPass("pad-ragged", lambda gm, options: pad_ragged_products(gm, options.target), _in_any_order),
     ),

@@ -20,7 +20,7 @@ from torch.fx import GraphModule, Node
 from cuesta.frontend.constant_nodes import NotConstant
 from cuesta.frontend.constant_values import evaluate
 from cuesta.frontend.fx_nodes import packet_of
-from cuesta.frontend.fx_passes.constants.constant_positions import constants_of
+from cuesta.frontend.fx_passes.constants.found_constants import constants_of
 from cuesta.frontend.fx_passes.node_writer import NodeWriter, replace_each
 from cuesta.frontend.python_steps import is_view
 from cuesta.torch_private.fake_tensors import unset_fake_temporarily
