@@ -34,6 +34,8 @@ aten = torch.ops.aten
 
 #: The least queries and keys of a call, and the sizes of a head, that a kernel of ours computes faster than cuDNN.
 _FEWEST, _HEADS = 64, range(16, 129)
+#: Queries and keys of a window that is one block of ours. For windows of 49 pixels cuDNN takes three times as long.
+_WINDOW = range(16, 64)
 _TYPES = (torch.bfloat16, torch.float16)
 #: Where a mask shows keys, if that is known, and what it adds to the scores, if anything.
 Mask = tuple[Tensor | None, Tensor | None]
@@ -66,8 +68,9 @@ def _is_ours(call: Node, is_interpreted: bool) -> bool:
     q, k, v = (x.meta["val"] for x in factors if isinstance(x, Node))
     if not all(isinstance(n, int) for x in (q, k, v) for n in x.shape):
         return False
-    fits = q.size(1) == k.size(1) and min(q.size(2), k.size(2)) >= _FEWEST
-    return fits and q.dtype in _TYPES and q.size(3) in _HEADS and v.size(3) in _HEADS
+    queries, keys = q.size(2), k.size(2)
+    enough = min(queries, keys) >= _FEWEST or (queries in _WINDOW and keys in _WINDOW)
+    return enough and q.size(1) == k.size(1) and q.dtype in _TYPES and q.size(3) in _HEADS and v.size(3) in _HEADS
 
 
 def _parts(mask: Any, keys: int) -> tuple[Node | None, Node | None]:

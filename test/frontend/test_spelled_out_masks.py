@@ -181,3 +181,16 @@ def test_a_training_step_keeps_the_librarys_kernels() -> None:
     q, k, v = (x.requires_grad_() for x in factors())
     compiled()(q, k, v, TRIANGLE).sum().backward()
     assert any("attention" in call for call in calls())
+
+
+@pytest.mark.parametrize(
+    ("queries", "keys", "ours"), [(49, 49, True), (16, 36, True), (8, 49, False), (49, 192, False)]
+)
+def test_windows_of_one_block(queries: int, keys: int, ours: bool) -> None:
+    torch.manual_seed(0)
+    given = [torch.randn(BATCH, HEADS, length, 32, dtype=torch.bfloat16) for length in (queries, keys, keys)]
+    given.append(torch.randn(1, HEADS, queries, keys, dtype=torch.bfloat16))
+    with torch.no_grad():
+        found = compiled()(*given)
+    torch.testing.assert_close(found.double(), reference(*given), rtol=2e-2, atol=2e-2)
+    assert (calls() == []) is ours
