@@ -21,6 +21,7 @@ from torch.fx import Node
 
 from cuesta.errors import CuestaError
 from cuesta.frontend.attention.constant_masks import classify_mask
+from cuesta.frontend.attention.four_dims import in_four_dims
 from cuesta.frontend.constant_nodes import erase_unused, writers_before
 from cuesta.frontend.devices import target_of_device
 from cuesta.policy.attention_routes import MASK_ALIGNMENT, ROUTES, AttentionCall, choose_route, takes_fewer_kv_heads
@@ -30,6 +31,7 @@ from cuesta.torch_private.fx import chooses_attention
 from cuesta.torch_private.symbolic_shapes import guard_or_false
 
 _SDPA = torch.nn.functional.scaled_dot_product_attention
+_NARROW = (torch.bfloat16, torch.float16)
 
 
 @dataclass
@@ -80,7 +82,8 @@ class _Rewriter:
         if not calls:
             return
         loose: list[Node] = []
-        for node in calls:
+        for found in calls:
+            node = in_four_dims(found) if self.has_narrow_kernels(found) else found
             call = _Call.of(node)
             _relate(call)
             loose += [n for n in (call.k, call.v, call.attn_mask) if isinstance(n, Node)]
@@ -164,6 +167,12 @@ class _Rewriter:
         self.gm.graph.erase_node(node)
         return True
 
+    def has_narrow_kernels(self, node: Node) -> bool:
+        """Whether a call is on a GPU and gives a narrow float, for which the routes' kernels are."""
+        output = _meta(node)
+        target = None if output is None else self.target_for(output)
+        return output is not None and target is not None and target.gpu and output.dtype in _NARROW
+
     def target_for(self, q: torch.Tensor) -> Target | None:
         """The target of a call on `q`; None where torch itself keeps the call whole, or where cuesta has no target."""
         if self.target is None and q.device.type in ("cuda", "xpu"):
@@ -227,7 +236,7 @@ def _aligned(*tensors: torch.Tensor) -> bool:
 def _pays_to_copy(output: torch.Tensor, target: Target, *tensors: torch.Tensor) -> bool:
     """Whether copies with a dense last dim, and a kernel that reads them, take less time than what torch does without a
     kernel: on a GPU it multiplies narrow floats in f32."""
-    return target.gpu and output.dtype in (torch.bfloat16, torch.float16) and all(x.dim() == 4 for x in tensors)
+    return target.gpu and output.dtype in _NARROW and all(x.dim() == 4 for x in tensors)
 
 
 def _dim_order(x: torch.Tensor) -> list[int]:
@@ -244,7 +253,7 @@ def _kernel_order(route: str, q: torch.Tensor) -> list[int] | None:
 
 #: Calls whose result's strides do not depend on their operand's, and calls that may pass their operand's dim order on.
 _CONTIGUOUS = ("contiguous", torch.nn.functional.linear)
-_PASS_ON = ("transpose", "permute", "swapaxes", "reshape", "flatten")
+_PASS_ON = ("transpose", "permute", "swapaxes", "reshape", "flatten", "squeeze", "unflatten")
 
 
 def _loses_strides(node: Node) -> bool:

@@ -203,6 +203,33 @@ def test_calls_that_stay_torchs(capture: Any) -> None:
     assert not left_alone(sdpa, capture, Q, K, V)
 
 
+@pytest.mark.parametrize("mask", [None, "added"])
+@pytest.mark.parametrize("shape", [(2, 12, 16), (2, 4, 3, 12, 16)])
+def test_narrow_heads_of_other_dims(shape: tuple[int, ...], mask: str | None, capture: Any) -> None:
+    """torch has no kernel for them, and would multiply in f32."""
+    capture.rewrite = functools.partial(keep_attention_whole, target=CUDA)
+    # The heads of windows lie beside each other, as models cut them from one product.
+    inputs = tuple(torch.randn(*shape[:-3], 12, shape[-3], 16).bfloat16().transpose(-2, -3) for _ in range(3))
+    bias = ADDED.bfloat16() if mask else None
+
+    def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        return sdpa(q, k, v, bias)
+
+    expected = gradients(attend, inputs)
+    actual = gradients(capture.compile(attend), inputs)
+    torch.testing.assert_close(actual, expected, atol=0.05, rtol=0.05)
+    assert actual[0].stride() == expected[0].stride()
+    for run, name in zip(capture.runs, ("cuesta.attention", "cuesta.attention_backward"), strict=True):
+        (op,) = ops_of(run, name)
+        assert op.attributes["route"].value == "cudnn"
+
+
+def test_wide_heads_of_other_dims_stay_torchs(capture: Any) -> None:
+    assert left_alone(sdpa, capture, Q[None], K[None], V[None])
+    masks = torch.zeros(1, 2, 4, 12, 12, dtype=torch.bfloat16)
+    assert left_alone(sdpa, capture, *(x[None].bfloat16() for x in (Q, K, V)), masks)
+
+
 def test_the_outputs_strides_are_those_that_eager_gave(capture: Any) -> None:
     """The efficient kernel gives [B, L, H, D] in memory whatever q is, eager on CPU what q has."""
     capture.rewrite = functools.partial(keep_attention_whole, target=CUDA)
