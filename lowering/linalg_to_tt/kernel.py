@@ -14,8 +14,8 @@ from cuesta.dialects.tt.types import shape_of
 from cuesta.errors import Unsupported
 from cuesta.lowering.linalg_to_tt import reduction
 from cuesta.lowering.linalg_to_tt.elementwise import Elementwise
-from cuesta.lowering.linalg_to_tt.frame import Frame, Value, stretched
-from cuesta.lowering.linalg_to_tt.last_block import Access, last_block
+from cuesta.lowering.linalg_to_tt.frame import Frame, Turns, Value, stretched
+from cuesta.lowering.linalg_to_tt.last_block import Access, turns_of
 from cuesta.lowering.linalg_to_tt.memory import accesses, lookups
 from cuesta.lowering.linalg_to_tt.narrow_math import are_narrow
 from cuesta.sizes import Number
@@ -302,16 +302,21 @@ class KernelWriter:
             starts += self._identities(set(node.classes) - walked, reduction.running(node.op))
         loads = self._load_outside(needed, walked)
         body = LoopBody(classes, list(zip(reductions, taken, strict=True)), running, stores, needed, loads)
-        peeled = last_block(self.frame, classes, self.accesses(), self.strides)
-        loop = self.frame.loop(classes, starts, end=peeled)
-        with ir.InsertionPoint(loop.body):
-            carried = list(loop.inner_iter_args)
-            scf.YieldOp(self.copy()._one_block(body, loop.induction_variable, carried, inside=peeled is not None))
-        carried = list(loop.results)
-        if peeled is not None:
-            carried = self.copy()._one_block(body, self.frame.scalar(peeled), carried)
+        carried = starts
+        for turns in turns_of(self.frame, classes, self.accesses(), self.strides):
+            carried = self._turns(body, turns, carried)
         totals = iter(carried)
         self.finish([(node, r, [next(totals) for _ in r.identities]) for node, r in body.reductions])
+
+    def _turns(self, body: LoopBody, turns: Turns, carried: Sequence[Value]) -> list[Value]:
+        """Writes what a loop does in some turns, and returns the accumulators and running sums after them."""
+        if turns.is_last:
+            return self.copy()._one_block(body, self.frame.scalar(turns.begin), carried, inside=turns.inside)
+        loop = self.frame.loop(turns, carried)
+        with ir.InsertionPoint(loop.body):
+            own, accumulators = self.copy(), list(loop.inner_iter_args)
+            scf.YieldOp(own._one_block(body, loop.induction_variable, accumulators, inside=turns.inside))
+        return list(loop.results)
 
     def _one_block(
         self, body: LoopBody, start: Value, carried: Sequence[Value], *, inside: bool = False
