@@ -103,3 +103,14 @@ def test_what_all_rows_share(leads: list[Lead]) -> None:
 
     torch.testing.assert_close(compiled(weighed)(x, y, w), weighed(x, y, w))
     assert leads
+
+
+def test_numbers_that_are_no_positions() -> None:
+    """Positions are compared in i32, with numbers in i64."""
+    x, number = torch.randn(8, 300), torch.tensor([0, 299, 300, -1, 1 << 32, -(1 << 32) + 5, 1 << 62, -(1 << 62)])
+
+    def chosen(x: Tensor, number: Tensor) -> tuple[Tensor, ...]:
+        at, number = torch.arange(300), number[:, None]
+        return tuple(torch.where(mask, x, 0) for mask in (at == number, number < at, at <= number, at != number))
+
+    torch.testing.assert_close(compiled(chosen)(x, number), chosen(x, number))
