@@ -41,6 +41,7 @@ from cuesta.lowering.linalg_to_tt.memory.accesses import axes_to_store
 from cuesta.lowering.linalg_to_tt.memory.lookups import in_order
 from cuesta.lowering.linalg_to_tt.memory.row_starts import find_lead
 from cuesta.lowering.linalg_to_tt.one_loop.centred_sums import find_centred_sums, write_centred_sums
+from cuesta.lowering.linalg_to_tt.one_loop.one_hot import write_one_hot
 from cuesta.lowering.linalg_to_tt.one_loop.powers import find_powers, write_powers
 from cuesta.lowering.linalg_to_tt.product import write_products
 from cuesta.lowering.linalg_to_tt.scalars import Scalars
@@ -158,6 +159,7 @@ def _write(
     elif (powers := find_powers(writer, loops)) is not None:
         write_powers(writer, powers, WARPS.of(function))
     elif loops:
+        write_one_hot(writer, loops)
         writer.write_looped(loops)
     elif (row := row_with_last_block(frame, parallel, [*writer.accesses()], writer.strides)) is not None:
         _write_last_apart(writer, row, starts[row])

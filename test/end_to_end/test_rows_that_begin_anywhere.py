@@ -114,3 +114,16 @@ def test_numbers_that_are_no_positions() -> None:
         return tuple(torch.where(mask, x, 0) for mask in (at == number, number < at, at <= number, at != number))
 
     torch.testing.assert_close(compiled(chosen)(x, number), chosen(x, number))
+
+
+@pytest.mark.parametrize("size", [SIZES[0], 32768])
+def test_sums_of_one_number(size: int) -> None:
+    """A sum of what is at one position of a row: it may be beyond the row, and what is there may differ by position."""
+    x, weight, target = torch.randn(ROWS, size), torch.randn(ROWS, size), torch.randint(size, (ROWS, 1))
+    target[:4, 0] = torch.tensor([-100, size, (1 << 32) + 5, size - 1])
+
+    def gradient(x: Tensor, weight: Tensor, target: Tensor) -> Tensor:
+        row = torch.where((torch.arange(size) == target) & (target != 3), weight.exp(), 0)
+        return row - x * row.sum(-1, keepdim=True)
+
+    torch.testing.assert_close(compiled(gradient)(x, weight, target), gradient(x, weight, target))

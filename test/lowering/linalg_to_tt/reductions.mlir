@@ -172,6 +172,33 @@ func.func @graph(%x: tensor<512x50257xbf16> {cuesta.strides = [50257, 1]}) -> (t
 }
 
 // -----
+// The sum of a row that is zero but for one position, as in a loss's gradient: what is there, in bounds, without a loop.
+// CHECK-LABEL: "tt.func"
+// CHECK: %[[TARGET:.*]] = "tt.load"({{.*}} -> tensor<1xi64>
+// CHECK: %[[LOWER:.*]] = arith.maxsi %[[TARGET]]
+// CHECK: %[[WITHIN:.*]] = arith.minsi %[[LOWER]]
+// CHECK: %[[POSITION:.*]] = arith.trunci %[[WITHIN]] : tensor<1xi64> to tensor<1xi32>
+// CHECK: arith.extsi %[[POSITION]]
+// CHECK: arith.cmpi eq, %{{.*}} : tensor<1xi64>
+// CHECK: %[[SUM:.*]] = arith.select %{{.*}} : tensor<1xi1>, tensor<1xf32>
+// CHECK: scf.for
+// CHECK: "tt.unsplat"(%[[SUM]])
+// CHECK: "tt.store"
+// CHECK-NOT: scf.for
+// CHECK-NOT: "tt.reduce"
+// CHECK: "tt.return"
+func.func @graph(%x: tensor<512x50256xf32> {cuesta.strides = [50256, 1]}, %t: tensor<512x1xi64> {cuesta.strides = [1, 1]}, %v: tensor<512x1xf32> {cuesta.strides = [1, 1]}) -> (tensor<512x50256xf32> {cuesta.strides = [50256, 1]}) {
+  %0 = "cuesta.iota"() {start = 0 : i64, step = 1 : i64} : () -> tensor<50256xi64>
+  %1 = "cuesta.eq"(%0, %t) : (tensor<50256xi64>, tensor<512x1xi64>) -> tensor<512x50256xi1>
+  %2 = "cuesta.constant"() {value = 0.0} : () -> tensor<f32>
+  %3 = "cuesta.where"(%1, %v, %2) : (tensor<512x50256xi1>, tensor<512x1xf32>, tensor<f32>) -> tensor<512x50256xf32>
+  %4 = "cuesta.sum"(%3) {dims = [1], keepdim = 1} : (tensor<512x50256xf32>) -> tensor<512x1xf32>
+  %5 = "cuesta.mul"(%x, %4) : (tensor<512x50256xf32>, tensor<512x1xf32>) -> tensor<512x50256xf32>
+  %6 = "cuesta.sub"(%3, %5) : (tensor<512x50256xf32>, tensor<512x50256xf32>) -> tensor<512x50256xf32>
+  return %6 : tensor<512x50256xf32>
+}
+
+// -----
 // No more of what a program accesses lies in such rows than elsewhere: blocks begin where their rows do.
 // CHECK-LABEL: "tt.func"
 // CHECK-NOT: arith.cmpi ult
