@@ -12,6 +12,7 @@ from cuesta.dialects.kernel_fields import APART, IMPLIED
 from cuesta.dialects.tt.types import element_of, shape_of
 from cuesta.lowering.linalg_to_tt import narrow_math
 from cuesta.lowering.linalg_to_tt.frame import Frame, Value, common_shape
+from cuesta.lowering.linalg_to_tt.positions import compared
 
 #: Ops that Triton lacks → the function of libdevice and of ocml, without prefix and suffix.
 _LIBRARY = {
@@ -92,6 +93,11 @@ class Elementwise:
                 return self._cast(values[op.operands[0]], op.results[0].type)
             case arith.FloorDivSIOp.OPERATION_NAME:
                 return _floor_division(*common_shape([values[v] for v in op.operands]))
+            case arith.CmpIOp.OPERATION_NAME:
+                predicate = arith.CmpIPredicate(op.attributes["predicate"].value)
+                found = compared(self.frame, predicate, *(values[v] for v in op.operands))
+                if found is not None:
+                    return found
         operands = common_shape([values[v] for v in op.operands])
         kind = tt.block_type(shape_of(operands[0]), self._element(op.results[0].type))
         if op.name == arith.NegFOp.OPERATION_NAME:

@@ -17,6 +17,38 @@ from cuesta.sizes import Number
 Value: TypeAlias = ir.Value
 
 
+@dataclass(frozen=True)
+class Lead:
+    """How far below its row the first block along a class begins, because not all rows begin at multiples of 16 bytes
+    (`memory/row_starts.py`)."""
+
+    along: int
+    #: The number of elements that divides where blocks begin, in memory.
+    unit: int
+    #: Where in memory the first block begins, and how many elements of it lie before the row.
+    first: Value
+    before: Value
+    #: The accesses that begin there: where their argument begins, and the classes of its dims.
+    accesses: frozenset[tuple[Value, tuple[int, ...]]]
+
+
+@dataclass(frozen=True)
+class Turns:
+    """The turns of a loop over blocks: `begin`, `begin` + `step`, … below `end`."""
+
+    begin: Number
+    end: Number
+    step: Number
+    #: Whether all of their blocks are known to be within bounds.
+    inside: bool = False
+
+    @property
+    def is_last(self) -> bool:
+        """Whether there is one turn, behind those of another loop."""
+        known = isinstance(self.begin, int) and isinstance(self.end, int) and isinstance(self.step, int)
+        return known and self.begin > 0 and self.end <= self.begin + self.step
+
+
 @dataclass
 class Frame:
     """The block of one program.
@@ -36,6 +68,9 @@ class Frame:
     #: Where rows of the block share computed positions: class → its first row. A thread then has two elements side by
     #: side of several rows, not as many as it could load at once; `lookups` says why.
     rows: Mapping[int, Value] | None = None
+    #: Set where blocks begin below their row, and then how far each place of the block is from where these begin.
+    lead: Lead | None = None
+    from_first: Value | None = None
     #: Where `place` has placed each class.
     placed: dict[int, tuple[Value | None, int, bool, int]] = field(default_factory=dict, init=False)
 
@@ -74,7 +109,13 @@ class Frame:
             return
         block = self.positions[c] = self.counted(c, start, apart)
         self.masks.pop(c, None)
-        if not inside and not self.scalars.divides(math.lcm(self.blocks[c] * apart, covered), self.sizes[c]):
+        if self.lead is not None and self.lead.along == c:
+            self.from_first = block
+            block = self.positions[c] = arith.subi(*common_shape([block, self.lead.before]))
+            if not inside:  # as unsigned numbers, positions before the row are large
+                bound = self.scalars.block(self.sizes[c], list(shape_of(block)))
+                self.masks[c] = arith.cmpi(arith.CmpIPredicate.ult, block, bound)
+        elif not inside and not self.scalars.divides(math.lcm(self.blocks[c] * apart, covered), self.sizes[c]):
             bound = self.scalars.block(self.sizes[c], list(shape_of(block)))
             self.masks[c] = arith.cmpi(arith.CmpIPredicate.slt, block, bound)
 
@@ -104,15 +145,15 @@ class Frame:
         """Whether the block is placed along all of these classes."""
         return set(classes) <= self.positions.keys()
 
-    def loop(self, classes: Sequence[int], starts: Sequence[Value], end: Number | None = None) -> scf.ForOp:
-        """A loop over all blocks along `classes`, of one class perhaps only as far as `end`; `place_in_loop` places the
-        block of an iteration."""
+    def turns(self, classes: Sequence[int]) -> Turns:
+        """The turns of a loop over all blocks along `classes`, of which `place_in_loop` places each."""
         if len(classes) == 1:
             (c,) = classes
-            bounds = [self.scalar(n) for n in (0, self.sizes[c] if end is None else end, self.blocks[c])]
-        else:
-            bounds = [self.scalar(n) for n in (0, math.prod(self._counts(classes)), 1)]
-        loop = scf.ForOp(*bounds, starts)
+            return Turns(0, self.sizes[c], self.blocks[c])
+        return Turns(0, math.prod(self._counts(classes)), 1)
+
+    def loop(self, turns: Turns, starts: Sequence[Value]) -> scf.ForOp:
+        loop = scf.ForOp(*(self.scalar(n) for n in (turns.begin, turns.end, turns.step)), starts)
         if self.stages > 1:
             LOOP_STAGES.put(loop.operation, self.stages)
         return loop

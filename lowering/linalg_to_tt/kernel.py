@@ -14,8 +14,8 @@ from cuesta.dialects.tt.types import shape_of
 from cuesta.errors import Unsupported
 from cuesta.lowering.linalg_to_tt import reduction
 from cuesta.lowering.linalg_to_tt.elementwise import Elementwise
-from cuesta.lowering.linalg_to_tt.frame import Frame, Value, stretched
-from cuesta.lowering.linalg_to_tt.last_block import Access, last_block
+from cuesta.lowering.linalg_to_tt.frame import Frame, Turns, Value, stretched
+from cuesta.lowering.linalg_to_tt.last_block import Access, turns_of
 from cuesta.lowering.linalg_to_tt.memory import accesses, lookups
 from cuesta.lowering.linalg_to_tt.narrow_math import are_narrow
 from cuesta.sizes import Number
@@ -235,9 +235,10 @@ class KernelWriter:
     def write_looped(self, loops: Sequence[int]) -> None:
         """Writes a kernel that walks the classes of `loops` in loops, one block at a time.
 
-        Reductions along the same classes that do not depend on one another share a loop. Ops that depend on their
-        results are in the next loop, which recomputes the values along these classes that it needs. Each output is
-        stored in the first loop that computes it, but in the last loop if its memory is read as well.
+        Reductions along the same classes that do not depend on one another share a loop, unless their results are known
+        already. Ops that depend on their results are in the next loop, which recomputes the values along these classes
+        that it needs. Each output is stored in the first loop that computes it, but in the last loop if its memory is
+        read as well.
         """
         levels = self._levels(loops)
         walked = {n.op: tuple(c for c in loops if c in n.classes) for n in self.nodes}
@@ -248,7 +249,7 @@ class KernelWriter:
             self._emit_outside(walked, levels, level)
             here: dict[tuple[int, ...], tuple[list[Node], list[Output]]] = {}
             for node in self.nodes:
-                if not node.runs and set(node.reduced) & set(loops) and levels[node.op] == level:
+                if self._is_looped(node, loops) and levels[node.op] == level:
                     here.setdefault(walked[node.op], ([], []))[0].append(node)
             for classes, output in outputs:
                 if classes and level == (last if output[2] in read else levels[output[0].op]):
@@ -272,7 +273,7 @@ class KernelWriter:
     def _levels(self, loops: Sequence[int]) -> dict[ir.Operation, int]:
         """Node → how many reductions along `loops` it depends on in succession."""
         levels: dict[ir.Operation, int] = {}
-        reducing = {n.op for n in self.nodes if set(n.reduced) & set(loops) and not n.runs}
+        reducing = {n.op for n in self.nodes if self._is_looped(n, loops)}
         for node in self.nodes:
             if set(node.reduced) & set(loops):
                 self._check_looped(node, loops)
@@ -280,6 +281,10 @@ class KernelWriter:
             behind = [levels[p] + (p in reducing) for p in producers if p in levels]
             levels[node.op] = max(behind, default=0)
         return levels
+
+    def _is_looped(self, node: Node, loops: Sequence[int]) -> bool:
+        """Whether a node is a reduction along `loops` whose result is not known yet."""
+        return not node.runs and bool(set(node.reduced) & set(loops)) and node.op.results[0] not in self.blocks
 
     def _check_looped(self, node: Node, loops: Sequence[int]) -> None:
         """Raises Unsupported for a reduction that keeps a looped class, as a loop would compute it only in part."""
@@ -302,16 +307,21 @@ class KernelWriter:
             starts += self._identities(set(node.classes) - walked, reduction.running(node.op))
         loads = self._load_outside(needed, walked)
         body = LoopBody(classes, list(zip(reductions, taken, strict=True)), running, stores, needed, loads)
-        peeled = last_block(self.frame, classes, self.accesses(), self.strides)
-        loop = self.frame.loop(classes, starts, end=peeled)
-        with ir.InsertionPoint(loop.body):
-            carried = list(loop.inner_iter_args)
-            scf.YieldOp(self.copy()._one_block(body, loop.induction_variable, carried, inside=peeled is not None))
-        carried = list(loop.results)
-        if peeled is not None:
-            carried = self.copy()._one_block(body, self.frame.scalar(peeled), carried)
+        carried = starts
+        for turns in turns_of(self.frame, classes, self.accesses(), self.strides):
+            carried = self._turns(body, turns, carried)
         totals = iter(carried)
         self.finish([(node, r, [next(totals) for _ in r.identities]) for node, r in body.reductions])
+
+    def _turns(self, body: LoopBody, turns: Turns, carried: Sequence[Value]) -> list[Value]:
+        """Writes what a loop does in some turns, and returns the accumulators and running sums after them."""
+        if turns.is_last:
+            return self.copy()._one_block(body, self.frame.scalar(turns.begin), carried, inside=turns.inside)
+        loop = self.frame.loop(turns, carried)
+        with ir.InsertionPoint(loop.body):
+            own, accumulators = self.copy(), list(loop.inner_iter_args)
+            scf.YieldOp(own._one_block(body, loop.induction_variable, accumulators, inside=turns.inside))
+        return list(loop.results)
 
     def _one_block(
         self, body: LoopBody, start: Value, carried: Sequence[Value], *, inside: bool = False

@@ -13,10 +13,11 @@ not the last of its row.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
 from cuesta.dialects.types import byte_size, spelling_of
-from cuesta.lowering.linalg_to_tt.frame import Frame, Value
+from cuesta.lowering.linalg_to_tt.frame import Frame, Turns, Value
 from cuesta.sizes import Number
 
 #: An argument of the kernel that is read or written, and the classes of its dims.
@@ -26,6 +27,20 @@ Access: TypeAlias = "tuple[Value, list[int]]"
 _VECTOR = 16
 #: The least blocks of a row whose last one is written apart.
 _LEAST = 4
+
+
+def turns_of(
+    frame: Frame, classes: Sequence[int], accesses: Iterable[Access], strides: Mapping[Value, Sequence[Number]]
+) -> list[Turns]:
+    """The loops over all blocks along `classes`. `strides` are those of each argument, in elements."""
+    every = frame.turns(classes)
+    if frame.lead is not None and isinstance(every.end, int) and isinstance(every.step, int):
+        last = every.end - every.end % every.step
+        return [replace(every, end=last + 1, step=last), replace(every, begin=every.step, end=last, inside=True)]
+    begin = last_block(frame, classes, accesses, strides)
+    if begin is None:
+        return [every]
+    return [replace(every, end=begin, inside=True), replace(every, begin=begin)]
 
 
 def last_block(

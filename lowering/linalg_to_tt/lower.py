@@ -39,7 +39,9 @@ from cuesta.lowering.linalg_to_tt.kernel import KernelWriter, Node
 from cuesta.lowering.linalg_to_tt.last_block import row_with_last_block
 from cuesta.lowering.linalg_to_tt.memory.accesses import axes_to_store
 from cuesta.lowering.linalg_to_tt.memory.lookups import in_order
+from cuesta.lowering.linalg_to_tt.memory.row_starts import find_lead
 from cuesta.lowering.linalg_to_tt.one_loop.centred_sums import find_centred_sums, write_centred_sums
+from cuesta.lowering.linalg_to_tt.one_loop.one_hot import write_one_hot
 from cuesta.lowering.linalg_to_tt.one_loop.powers import find_powers, write_powers
 from cuesta.lowering.linalg_to_tt.product import write_products
 from cuesta.lowering.linalg_to_tt.scalars import Scalars
@@ -146,13 +148,18 @@ def _write(
     for c in range(len(blocks)):
         if c not in parallel and c not in loops:
             frame.place(c, None)
+    sums = find_centred_sums(writer, loops)
+    runs = any(node.runs for node in writer.nodes)
+    if not (FITS.is_on(function) or sums is not None or runs or scatters):
+        frame.lead = find_lead(frame, loops, writer.accesses(), writer.pointers, writer.strides)
     if FITS.is_on(function):
         _write_either(writer, loops)
-    elif (sums := find_centred_sums(writer, loops)) is not None:
+    elif sums is not None:
         write_centred_sums(writer, sums)
     elif (powers := find_powers(writer, loops)) is not None:
         write_powers(writer, powers, WARPS.of(function))
     elif loops:
+        write_one_hot(writer, loops)
         writer.write_looped(loops)
     elif (row := row_with_last_block(frame, parallel, [*writer.accesses()], writer.strides)) is not None:
         _write_last_apart(writer, row, starts[row])

@@ -45,6 +45,7 @@ from cuesta.dialects.kernel_fields import (
 )
 from cuesta.dialects.kernel_module import (
     argument_shapes,
+    destination_of,
     is_computed_with,
     kernel_modules,
     operand_classes,
@@ -155,7 +156,9 @@ class _Kernel:
             for value, classes in list(zip(g.operands, operand_classes(g), strict=True))[-len(g.results) :]
             if _in_memory(value)
         ]
-        looked_up = looked_up_classes(generics, argument_shapes(function))  # marks the reads that are counted below
+        shapes = argument_shapes(function)
+        strides = [shapes[destination_of(value) or value][1] for value, _ in accesses]
+        looked_up = looked_up_classes(generics, shapes)  # marks the reads that are counted below
         space = Space(
             about,
             frozenset(PARALLEL.of(function)),
@@ -167,6 +170,7 @@ class _Kernel:
             looked_up=looked_up,
             lookups=sum(APART.is_on(op) for g in generics for op in computed_reads(g)),
             scatters=any(map(is_scatter, generics)),
+            strides=[[n if isinstance(n, int) else 1 for n in own] for own in strides],
         )
         return _Kernel(function, launches, generics, sizes, space)
 

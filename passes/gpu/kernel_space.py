@@ -40,6 +40,8 @@ class Space:
     lookups: int = 0
     #: Whether it writes at computed positions.
     scatters: bool = False
+    #: The strides of the dims of each tensor, but for the last tensors, which are read at computed positions.
+    strides: Sequence[Sequence[int]] = ()
 
     @functools.cached_property
     def whole(self) -> list[int]:
@@ -55,6 +57,13 @@ class Space:
     def _large(self) -> list[Sequence[int]]:
         most = max(self.elements_of(t) for t in self.tensors)
         return [t for t in self.tensors if t and 4 * self.elements_of(t) >= most]
+
+    @functools.cached_property
+    def in_sectors(self) -> bool:
+        """Whether all rows of the large tensors begin at multiples of the bytes that memory moves at once."""
+        read = itertools.zip_longest(self.tensors, self.strides, fillvalue=())
+        rows = [strides[:-1] or [self.sizes[t[-1]]] for t, strides in read if t in self._large]
+        return not any(stride * self.width % _SECTOR for own in rows for stride in own)
 
     def beside(self, c: int) -> list[int]:
         """The parallel classes whose elements lie side by side in the large tensors that class c walks fastest: c, and

@@ -135,16 +135,15 @@ def _walk_down(space: Space, down: int) -> Walk:
     computed positions."""
     along = [t for t in space.tensors if down in t and not space.fastest.isdisjoint(t)]
     writes = sum(down in t and not space.fastest.isdisjoint(t) for t in space.written)
-    begins_anywhere = any(space.sizes[c] * space.width % (4 * SECTOR) for c in space.fastest)
     in_one_turn = space.elements_of(space.whole) <= _MORE_ROWS
     if in_one_turn and (space.gathers or not writes):
         return Walk()
-    long = space.sizes[down] >= _LONG and not writes and not begins_anywhere
+    long = space.sizes[down] >= _LONG and not writes and space.in_sectors
     columns = min([STRIP, *(power_at_least(space.elements_of(space.beside(c))) for c in space.fastest)])
     turn = columns * (_MORE_ROWS if long or in_one_turn else _ROWS_DOWN)
-    warps = _MORE_WARPS if long or writes or begins_anywhere else _WARPS
+    warps = _MORE_WARPS if long or writes or not space.in_sectors else _WARPS
     has_room = (_STAGES - 1) * turn * space.width * (len(along) - writes) <= _STAGED
-    stages = _STAGES if has_room and not (begins_anywhere or in_one_turn or space.gathers) else 1
+    stages = _STAGES if has_room and space.in_sectors and not (in_one_turn or space.gathers) else 1
     return Walk({down: turn}, turn // (32 * warps), widens=False, stages=stages)
 
 

@@ -177,6 +177,22 @@ module {
       return %0 : tensor<256x144xf32>
     }
 
+    // The same of rows that begin at whole sectors, though they end within one; of rows that are only read, 64 at a time.
+    // CHECK-LABEL: func.func @of_columns_apart
+    // CHECK-SAME: cuesta.blocks = [64, 32], cuesta.loops = [0]
+    // CHECK-SAME: cuesta.sizes = [8192, 30522], cuesta.stages = 3 : i64, cuesta.warps = 4
+    func.func @of_columns_apart(%x: tensor<8192x30522xbf16> {bufferization.buffer_layout = strided<[30528, 1]>}, %y: tensor<30522xf32>) -> tensor<30522xf32> attributes {cuesta.parallel = [1], cuesta.sizes = [8192, 30522]} {
+      %zero = arith.constant 0.0 : f32
+      %f = linalg.fill ins(%zero : f32) outs(%y : tensor<30522xf32>) -> tensor<30522xf32>
+      %0 = linalg.generic {indexing_maps = [#id, #col], iterator_types = ["reduction", "parallel"]} ins(%x : tensor<8192x30522xbf16>) outs(%f : tensor<30522xf32>) attrs = {cuesta.classes = [0, 1]} {
+      ^bb0(%a: bf16, %o: f32):
+        %w = arith.extf %a : bf16 to f32
+        %r = arith.addf %o, %w : f32
+        linalg.yield %r : f32
+      } -> tensor<30522xf32>
+      return %0 : tensor<30522xf32>
+    }
+
     // Several sums down few rows: a program walks them one by one, and each thread has sums of its own.
     // CHECK-LABEL: func.func @short_columns
     // CHECK-SAME: cuesta.blocks = [2, 1, 512], cuesta.loops = [1]
@@ -323,11 +339,11 @@ module {
       return %d : tensor<100352x2x64xf32>
     }
 
-    // A sum of very many columns: programs are enough to wait for each other's loads, and keep their warps.
+    // A sum of very many columns, in rows that begin anywhere: programs are enough to wait for each other's loads, and keep their warps.
     // CHECK-LABEL: func.func @sum_of_many_columns
     // CHECK-SAME: cuesta.blocks = [32, 32], cuesta.loops = [0]
     // CHECK-SAME: cuesta.warps = 4
-    func.func @sum_of_many_columns(%x: tensor<8192x30522xbf16> {bufferization.buffer_layout = strided<[30528, 1]>}, %y: tensor<30522xf32>) -> tensor<30522xf32> attributes {cuesta.parallel = [1], cuesta.sizes = [8192, 30522]} {
+    func.func @sum_of_many_columns(%x: tensor<8192x30522xbf16>, %y: tensor<30522xf32>) -> tensor<30522xf32> attributes {cuesta.parallel = [1], cuesta.sizes = [8192, 30522]} {
       %zero = arith.constant 0.0 : f32
       %f = linalg.fill ins(%zero : f32) outs(%y : tensor<30522xf32>) -> tensor<30522xf32>
       %0 = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d1)>], iterator_types = ["reduction", "parallel"]} ins(%x : tensor<8192x30522xbf16>) outs(%f : tensor<30522xf32>) attrs = {cuesta.classes = [0, 1]} {

@@ -17,7 +17,7 @@ from cuesta.dialects import tt
 from cuesta.dialects.tt.types import shape_of
 from cuesta.dialects.types import byte_size, spelling_of
 from cuesta.lowering.linalg_to_tt.frame import Frame, Value, common_shape, stretched
-from cuesta.lowering.linalg_to_tt.memory import lookups
+from cuesta.lowering.linalg_to_tt.memory import lookups, row_starts
 from cuesta.lowering.linalg_to_tt.memory.row_ends import WIDE, load_mask, store_masks
 from cuesta.sizes import Number
 
@@ -31,6 +31,8 @@ def pointer_to(frame: Frame, base: Value, classes: Sequence[int], strides: Seque
     """The addresses of a block of an argument that begins at `base`."""
     if frame.rows is not None:
         return lookups.pointer(frame, base, classes, strides)
+    if row_starts.begins_below(frame, base, classes):
+        return row_starts.addresses(frame, base)
     offset = frame.offset(classes, strides)
     shape = frame.unit if offset is None else list(shape_of(offset))
     pointer = tt.splat(base, shape)
@@ -44,7 +46,8 @@ def load(frame: Frame, argument: Value, base: Value, classes: Sequence[int], str
         loaded = load(frame.along(axes), argument, base, classes, strides)
         return tt.trans(loaded, [axes.index(c) for c in frame.axes])
     pointer = pointer_to(frame, base, classes, strides)
-    mask = load_mask(frame, argument, base, classes, strides)
+    is_below = row_starts.begins_below(frame, base, classes)
+    mask = row_starts.load_mask(frame, classes) if is_below else load_mask(frame, argument, base, classes, strides)
     if mask is not None:
         pointer, mask = common_shape([pointer, mask])
     return tt.load(pointer, mask)
@@ -56,7 +59,9 @@ def store(
     """Stores a block of `argument`, which begins at `base`."""
     shape = frame.shape(classes)
     pointer, stored = stretched(pointer_to(frame, base, classes, strides), shape), stretched(value, shape)
-    for mask in store_masks(frame, argument, base, classes, strides):
+    is_below = row_starts.begins_below(frame, base, classes)
+    parts = row_starts.store_masks(frame, classes) if is_below else store_masks(frame, argument, base, classes, strides)
+    for mask in parts:
         tt.store(pointer, stored, None if mask is None else stretched(mask, shape))
 
 

@@ -44,8 +44,10 @@ def _rows(
     bytes at most. None and 1 where there is no such class."""
     width = byte_size(spelling_of(value))
     fast = [c for c, stride in zip(classes, strides, strict=True) if stride == 1]
+    if frame.lead is not None and frame.lead.along in fast:
+        return None, 1
     others = [stride for stride in strides if stride != 1]
-    unit = min(WIDE, _divisibility(pointer)) // width
+    unit = min(WIDE, divisibility(pointer)) // width
     while unit > 1 and not all(frame.scalars.divides(unit, s) for s in others):
         unit //= 2
     return (fast[0], unit) if len(fast) == 1 and unit > 1 else (None, 1)
@@ -93,7 +95,7 @@ def rounded_mask(frame: Frame, classes: Sequence[int], fast: int | None, unit: i
     return replace(frame, masks=frame.masks | {fast: own}).mask(classes)
 
 
-def _divisibility(pointer: Value) -> int:
+def divisibility(pointer: Value) -> int:
     """The number of bytes of which the address of an argument is known to be a multiple."""
     argument = ir.BlockArgument(pointer)
     attributes = tt.Func.arg_attrs.of(argument.owner.owner)[argument.arg_number]

@@ -82,7 +82,7 @@ def write_centred_sums(writer: KernelWriter, found: CentredSums) -> None:
     (c,), frame = found.total.reduced, writer.frame
     shape, kind = frame.shape(found.classes), found.total.op.results[0].type.element_type
     nothing = tt.full(shape, kind, 0)
-    loop = frame.loop([c], [nothing, nothing])
+    loop = frame.loop(frame.turns([c]), [nothing, nothing])
     with ir.InsertionPoint(loop.body), found.squares.op.location:
         scf.YieldOp(_turn(writer.copy(), found, loop.induction_variable, *loop.inner_iter_args))
     mean, squares = loop.results

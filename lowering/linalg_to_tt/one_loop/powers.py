@@ -98,18 +98,22 @@ class _Loop:
         (c,), frame = self.highest.reduced, self.writer.frame
         size, block, kind = frame.sizes[c], frame.blocks[c], self.taken.identities[0].type
         turn = self.blocks * block
-        end = size // turn * turn if isinstance(size, int) else size
+        begin = 0 if frame.lead is None else block
+        end = begin + (size - begin) // turn * turn if isinstance(size, int) else size
         carried = [tt.full(self.shape, kind, _LOWEST[str(kind)]), tt.full(self.shape, kind, 0)]
-        loop = scf.ForOp(frame.scalar(0), frame.scalar(end), frame.scalar(turn), carried)
+        loop = scf.ForOp(frame.scalar(begin), frame.scalar(end), frame.scalar(turn), carried)
         with ir.InsertionPoint(loop.body), self.highest.op.location:
             start = loop.induction_variable
             starts = [arith.addi(start, frame.scalar(n * block)) if n else start for n in range(self.blocks)]
             places = [(place, isinstance(size, int)) for place in starts]
             scf.YieldOp(self._turn(places, *loop.inner_iter_args))
         carried = [*loop.results]
-        if isinstance(size, int) and isinstance(end, int) and end < size:
-            left = [(frame.scalar(start), start + block <= size) for start in range(end, size, block)]
-            carried = self._turn(left, *carried)
+        if isinstance(size, int) and isinstance(end, int):
+            # A first block that begins below its row has a mask, as the last has.
+            left = [*range(0, begin, block), *range(end, size + (1 if begin else 0), block)]
+            if left:
+                places = [(frame.scalar(n), begin <= n <= size - block) for n in left]
+                carried = self._turn(places, *carried)
         return carried
 
     def _turn(self, places: Sequence[tuple[Value, bool]], high: Value, total: Value) -> list[Value]:

@@ -251,3 +251,21 @@ func.func @graph(%x: tensor<64x3x56x4x56x4xbf16> {cuesta.strides = [150528, 5017
   %1 = "cuesta.exp"(%0) : (tensor<64x56x56x3x4x4xbf16>) -> tensor<64x56x56x3x4x4xbf16>
   return %1 : tensor<64x56x56x3x4x4xbf16>
 }
+
+// -----
+// Positions are compared with a number of each row in i32; what no i32 is becomes one that no position is.
+// CHECK-LABEL: "tt.func"
+// CHECK: %[[POSITION:.*]] = "tt.expand_dims"(%{{.*}}) {axis = 0 : i32} : (tensor<512xi32>) -> tensor<1x512xi32>
+// CHECK: %[[TARGET:.*]] = "tt.load"({{.*}} -> tensor<2x1xi64>
+// CHECK: %[[LOWER:.*]] = arith.maxsi %[[TARGET]]
+// CHECK: %[[WITHIN:.*]] = arith.minsi %[[LOWER]]
+// CHECK: %[[NARROW:.*]] = arith.trunci %[[WITHIN]] : tensor<2x1xi64> to tensor<2x1xi32>
+// CHECK-NOT: tensor<2x512xi64>
+// CHECK: arith.cmpi sge, %{{.*}}, %{{.*}} : tensor<2x512xi32>
+func.func @graph(%t: tensor<4096x1xi64> {cuesta.strides = [1, 1]}, %x: tensor<4096x512xf32> {cuesta.strides = [512, 1]}) -> (tensor<4096x512xf32> {cuesta.strides = [512, 1]}) {
+  %0 = "cuesta.iota"() {start = 0 : i64, step = 1 : i64} : () -> tensor<512xi64>
+  %1 = "cuesta.le"(%t, %0) : (tensor<4096x1xi64>, tensor<512xi64>) -> tensor<4096x512xi1>
+  %2 = "cuesta.constant"() {value = 0.0} : () -> tensor<f32>
+  %3 = "cuesta.where"(%1, %x, %2) : (tensor<4096x512xi1>, tensor<4096x512xf32>, tensor<f32>) -> tensor<4096x512xf32>
+  return %3 : tensor<4096x512xf32>
+}
