@@ -105,8 +105,8 @@ def _row(matrix: Tensor) -> int:
 
 
 def _pays(node: Node, sizes: list[Any], ragged: list[int], is_returned: bool) -> bool:
-    """Whether the product gains more time than copies take: of factors that no kernel of ours writes, and of a result
-    with more rows than the caller gets."""
+    """Whether the product gains more time than its zeros take, as a product of few columns has many, and copies: of
+    factors that no kernel of ours writes, and of a result with more rows than the caller gets."""
     if any(type(size) is not int for size in sizes):
         return False
     count = math.prod(sizes)
@@ -119,7 +119,14 @@ def _pays(node: Node, sizes: list[Any], ragged: list[int], is_returned: bool) ->
         copies[_base(factor)] = _copy_seconds(factor)
         if dims[_row(value)] in ragged:
             gain = max(gain, count / _ONE_BY_ONE - count / _PADDED)
-    return gain > sum(copies.values())
+    return gain > sum(copies.values()) + _zeros(sizes, ragged) * node.meta["val"].element_size() / _BYTES
+
+
+def _zeros(sizes: list[int], ragged: list[int]) -> int:
+    """How many elements are added to the matrices of a product."""
+    m, k, n = sizes
+    wide_m, wide_k, wide_n = (size + (_padding_of(size) if d in ragged else 0) for d, size in enumerate(sizes))
+    return wide_m * wide_k + wide_k * wide_n + wide_m * wide_n - m * k - k * n - m * n
 
 
 def _copy_seconds(node: Node) -> float:

@@ -111,6 +111,16 @@ def test_what_does_not_pay_stays() -> None:
         assert _pads(gm) == count
 
 
+def test_few_columns_get_no_zeros() -> None:
+    """A bias of attention for four heads, computed of pairs: 16 columns would be four times the bytes."""
+    for columns, count in ((4, 0), (1000 + 4, 1)):
+        with torch.device("meta"):
+            given = (torch.empty(65536, 64, dtype=BF16), torch.empty(columns, 64))
+        gm = make_fx(lambda x, w: (x @ w.to(BF16).t()).exp(), tracing_mode="fake")(*given)
+        pad_ragged_products(gm, TT)
+        assert _pads(gm) == count
+
+
 @pytest.mark.usefixtures("always")
 def test_a_training_step_saves_the_padded_logits() -> None:
     torch.manual_seed(0)

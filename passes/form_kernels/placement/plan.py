@@ -82,13 +82,14 @@ def plan(
     for value, strides in asked_by_calls(items):
         ask(where.preferred, value, strides)
         _prefer_whole(where, value, strides)
+    for item in items:  # before products choose for themselves: a bias of attention may be a product's result
+        if isinstance(item, Node) and item.factor is not None:
+            _prefer_order_of_factor(where, grouping.group[item.index], grouping)
     for item in items:
         for value, strides in asked_by_node(item):
             ask(where.preferred, value, strides)
         if isinstance(item, Node) and (multiplies_pixels(item.op) or _multiplies_rows(item, grouping)):
             _prefer_rows(where, item, grouping)
-        elif isinstance(item, Node) and item.factor is not None:
-            _prefer_order_of_factor(where, grouping.group[item.index], grouping)
         elif is_attention(item.op) and KernelAttention.masked.of(item.op):
             # The kernel reads a mask, or a bias, along the keys: that dim shall be contiguous.
             mask = item.op.operands[len(item.op.operands) - 1]
@@ -135,8 +136,8 @@ def _prefer_rows(where: Assignment, product: Node, grouping: Grouping) -> None:
 
 
 def _prefer_order_of_factor(where: Assignment, group: Group, grouping: Grouping) -> None:
-    """Makes other kernels write what the computed factor of a product reads in the order of the factor's dims: blocks
-    of it are loaded, such as those of a bias for each head, query and key, from rows of keys."""
+    """Makes other kernels write what the computed factor of a product, or attention's scores, read in the order of
+    their dims: blocks of it are loaded, such as those of a bias for each head, query and key, from rows of keys."""
     for node in group.nodes:
         for read in node.reads if node.product is None else ():
             walked = sorted(range(len(read.dims)), key=lambda d: read.dims[d])
