@@ -20,7 +20,7 @@ from cuesta.tools.bench.cases import GPU_CASES
 from cuesta.tools.bench.cases.case import Case, Kind, model
 from cuesta.tools.bench.contenders import Contender
 from cuesta.tools.bench.measuring.accuracy import compare
-from cuesta.tools.bench.measuring.on_gpu import measure_case
+from cuesta.tools.bench.measuring.on_gpu import NEARBY_RUNS, Judge, measure_case
 from cuesta.tools.bench.reporting import gpu_page
 from cuesta.tools.bench.reporting import gpu_tables as tables
 from cuesta.tools.bench.reporting.gpu_page import page
@@ -44,6 +44,21 @@ def measured(case: Case, *contenders: str) -> dict[str, Any]:
 def tiny(dropout: float = 0.0) -> Built:
     layers = nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.Dropout(dropout), nn.Linear(32, 4))
     return Built(layers, {"input": torch.randn(8, 16)}, torch.randint(4, (8,)), F.cross_entropy)
+
+
+def scaled() -> Built:
+    """A model with a weight of one element: its gradient is a sum over all others."""
+    layers = nn.Sequential(nn.Linear(16, 32), nn.PReLU(), nn.Linear(32, 4))
+    return Built(layers, {"input": torch.randn(8, 16)}, torch.randint(4, (8,)), F.cross_entropy)
+
+
+@pytest.mark.parametrize(("build", "places"), [(tiny, [0]), (scaled, [0, 3])])
+def test_what_other_eager_runs_give_of_single_numbers(build: Callable[[], Built], places: list[int]) -> None:
+    subject = model("small", build, "train", torch.bfloat16).make()
+    judge = Judge(subject, subject.workload(), CPU)
+    assert len(judge.nearby) == NEARBY_RUNS
+    for run in judge.nearby:
+        assert [n for n, tensor in enumerate(run) if tensor.numel()] == places
 
 
 @pytest.mark.parametrize("kind", ["eval", "train"])

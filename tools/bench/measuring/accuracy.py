@@ -3,8 +3,9 @@
 A tensor's error is the norm of its difference from the arbiter's tensor. The error is at least eps/2 of the arbiter's
 norm: rounding the exact result to the tensor's dtype can cause that much, and below it the order is chance.
 
-The error of a single number, such as a loss, is one random draw, and eager's may be near zero by chance. For such
-outputs eager's error is the quadratic mean over eager and eager runs with weights moved within their rounding.
+The error of a single number, such as a loss or the gradient of a scale for all elements, is one random draw, and
+eager's may be near zero by chance. For such results eager's error is the quadratic mean over eager and eager runs with
+weights moved within their rounding.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def compare(
 ) -> Accuracy:
     """Judges `actual`. The last tensors of each list are the gradients of the parameters that `gradients` names.
 
-    `nearby` are the outputs of other eager runs, used for outputs of one element. Raises ValueError if the numbers of
+    `nearby` are the results of other eager runs, used for those of one element. Raises ValueError if the numbers of
     results differ.
     """
     if not len(actual) == len(eager) == len(exact):

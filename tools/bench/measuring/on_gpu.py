@@ -160,9 +160,11 @@ class Judge:
         self.eager = self.results(workload.compiled("eager"))
         with_gradients = zip(subject.names(), workload.parameters, strict=True)
         self.gradients = [name for name, parameter in with_gradients if parameter.grad is not None]
-        outputs = self.eager[: len(self.eager) - len(self.gradients)]
-        runs = NEARBY_RUNS if any(t.numel() == 1 and t.is_floating_point() for t in outputs) else 0
-        self.nearby = [outputs_of(subject.moved(seed).workload()) for seed in range(runs)]
+        outputs = len(self.eager) - len(self.gradients)
+        are_numbers = [t.numel() == 1 and t.is_floating_point() for t in self.eager]
+        run = results_of if any(are_numbers[outputs:]) else outputs_of
+        runs = NEARBY_RUNS if any(are_numbers) else 0
+        self.nearby = [_numbers(run(subject.moved(seed).workload())) for seed in range(runs)]
         device.release(where)
 
     def __call__(self, call: Call) -> dict[str, Any]:
@@ -183,10 +185,20 @@ def outputs_of(workload: Workload) -> list[Tensor]:
     return [leaf for leaf in leaves if isinstance(leaf, Tensor)]
 
 
+def results_of(workload: Workload) -> list[Tensor]:
+    """The outputs of eager's forward and the gradients."""
+    return workload.results(workload.compiled("eager")())
+
+
+def _numbers(tensors: Sequence[Tensor]) -> list[Tensor]:
+    """The tensors of one element, at their places; the others without their elements."""
+    return [t if t.numel() == 1 else t.new_empty(0) for t in tensors]
+
+
 def exact_results(workload: Workload) -> list[Tensor]:
     """Eager's results with TF32 disabled."""
     with without_tf32():
-        return workload.results(workload.compiled("eager")())
+        return results_of(workload)
 
 
 def interleaved(calls: Mapping[str, Call], where: torch.device, rounds: int | None) -> dict[str, list[Sample]]:
