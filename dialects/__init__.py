@@ -111,14 +111,15 @@ def _outer_ops(op: ir.Operation) -> Iterator[ir.Operation]:
 
 def problem_of(op: ir.Operation) -> str | None:
     """How the op breaks a rule of its dialect that MLIR's own verifier does not know, or None."""
-    declared = OPEN_OPS.get(op.name)
+    name = op.name
+    declared = OPEN_OPS.get(name)
     if declared is not None:
         wrong = declared.problem(op)
         if wrong:
             return wrong
-    elif not op.context.is_registered_operation(op.name):
+    elif not op.context.is_registered_operation(name):
         return "belongs to no dialect that cuesta knows"
-    check = VERIFIERS.get(op.name)
+    check = VERIFIERS.get(name)
     try:
         return check(op) if check else None
     except Exception as error:  # the check itself stumbled over IR that it did not foresee
