@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from cuesta._mlir import ir
@@ -20,6 +20,7 @@ __all__ = [
     "kernel_scatter",
     "make_context",
     "maker",
+    "ops_named",
     "problem_of",
     "tt",
     "verify",
@@ -71,6 +72,21 @@ def walk(op: ir.Operation) -> Iterator[ir.Operation]:
                 yield inner.operation
                 if len(inner.operation.regions):  # most have none: saves a hundred thousand calls
                     yield from walk(inner.operation)
+
+
+def ops_named(op: ir.Operation, names: Collection[str]) -> list[ir.Operation]:
+    """The operations below `op` of some names, in program order: they may be replaced one by one. Half the time of
+    choosing from `walk`."""
+    found = []
+    for region in op.regions:
+        for block in region.blocks:
+            for view in block.operations:
+                inner = view.operation
+                if inner.name in names:
+                    found.append(inner)
+                if len(inner.regions):
+                    found += ops_named(inner, names)
+    return found
 
 
 def maker(value: ir.Value, kind: Any = None) -> ir.Operation | None:
