@@ -69,8 +69,8 @@ def rule(kind: type[OpenOp], operands: int | tuple[int, int], results: int | Non
 
 
 def _types_problem(op: ir.Operation) -> str | None:
-    for value in (*op.operands, *op.results):
-        wrong = block_problem(value.type)
+    for kind in dict.fromkeys(value.type for value in (*op.operands, *op.results)):
+        wrong = block_problem(kind)
         if wrong:
             return wrong
     return None
