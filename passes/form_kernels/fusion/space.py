@@ -69,7 +69,9 @@ def join(spaces: Sequence[Space], nodes: Sequence[Node]) -> Space:
 
     Raises Conflict if a tensor inside the group is read along other loops than it is written.
     """
-    space = Space({k: v for s in spaces for k, v in s.parent.items()})
+    space = Space()
+    for each in spaces:
+        space.parent.update(each.parent)
     written = {r: (n, dims) for n in nodes for r, dims in zip(n.results, n.writes, strict=True)}
     first_read: dict[ir.Value, tuple[Node, tuple[int, ...]]] = {}
     shared: list[tuple[Node, tuple[int, ...], Node, tuple[int, ...]]] = []
