@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from cuesta._mlir import ir
@@ -20,6 +20,7 @@ __all__ = [
     "kernel_scatter",
     "make_context",
     "maker",
+    "ops_named",
     "problem_of",
     "tt",
     "verify",
@@ -73,6 +74,21 @@ def walk(op: ir.Operation) -> Iterator[ir.Operation]:
                     yield from walk(inner.operation)
 
 
+def ops_named(op: ir.Operation, names: Collection[str]) -> list[ir.Operation]:
+    """The operations below `op` of some names, in program order: they may be replaced one by one. Half the time of
+    choosing from `walk`."""
+    found = []
+    for region in op.regions:
+        for block in region.blocks:
+            for view in block.operations:
+                inner = view.operation
+                if inner.name in names:
+                    found.append(inner)
+                if len(inner.regions):
+                    found += ops_named(inner, names)
+    return found
+
+
 def maker(value: ir.Value, kind: Any = None) -> ir.Operation | None:
     """The op that produces `value`; None for an argument, and for an op that is not of the class `kind`, which may be
     one of upstream's."""
@@ -111,14 +127,15 @@ def _outer_ops(op: ir.Operation) -> Iterator[ir.Operation]:
 
 def problem_of(op: ir.Operation) -> str | None:
     """How the op breaks a rule of its dialect that MLIR's own verifier does not know, or None."""
-    declared = OPEN_OPS.get(op.name)
+    name = op.name
+    declared = OPEN_OPS.get(name)
     if declared is not None:
         wrong = declared.problem(op)
         if wrong:
             return wrong
-    elif not op.context.is_registered_operation(op.name):
+    elif not op.context.is_registered_operation(name):
         return "belongs to no dialect that cuesta knows"
-    check = VERIFIERS.get(op.name)
+    check = VERIFIERS.get(name)
     try:
         return check(op) if check else None
     except Exception as error:  # the check itself stumbled over IR that it did not foresee

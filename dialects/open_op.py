@@ -72,10 +72,11 @@ class OpenOp:
     @classmethod
     def problem(cls, op: ir.Operation) -> str | None:
         """What is wrong with the attributes of `op`, or None."""
+        attributes = op.attributes
         for name in cls.REQUIRED:
             kind = cls.FIELDS[name].kind
-            if name not in op.attributes:
+            if name not in attributes:
                 return f"lacks the attribute {name!r}; it takes {', '.join(cls.REQUIRED)}"
-            if not isinstance(op.attributes[name], kind):
-                return f"attribute {name!r} must be of {getattr(kind, '__name__', kind)}, got {op.attributes[name]}"
+            if not isinstance(attributes[name], kind):
+                return f"attribute {name!r} must be of {getattr(kind, '__name__', kind)}, got {attributes[name]}"
         return None

@@ -101,7 +101,7 @@ class Lowering:
                         self.module = planned_within(self.module, pipeline, limit, self.report)
                     else:
                         pipeline.run(self.module, verify=False)
-                self._finish_stage()
+                self._finish_stage(last)
                 if stage.name == last:
                     break
 
@@ -171,6 +171,7 @@ class Lowering:
         if self.level in _PLANNED:
             if self.options.checked:  # the module may come from a dump made without `checked`
                 Pipeline.parse("builtin.module(check-operands)").run(self.module, verify=False)
+            _fill_report(self.report, self.module)
             self.metadata = _describe_program(self.module, self.report)
         if not self.options.max_autotune or self.target.kind not in TIMED:
             return None
@@ -178,9 +179,11 @@ class Lowering:
 
         return MeasuredChoices.of(self.options, self.report, lower_module, self.target)
 
-    def _finish_stage(self) -> None:
+    def _finish_stage(self, last: str | None) -> None:
         """Describes the program once its memory is planned, verifies the module, and shows it to logs and dump."""
         if self.stage in ("kernels", "blocks", "tt"):  # the second may add kernels, the last joins some
+            _fill_report(self.report, self.module)
+        if self.stage in (last, "tt" if self.target.gpu else PLANNING) and self.stage in _PLANNED:
             self.metadata = _describe_program(self.module, self.report)
         if self.options.verify:
             with self.report.timed("verify"):
@@ -210,7 +213,12 @@ class Lowering:
 
 
 def _describe_program(module: ir.Module, report: GraphReport) -> Program:
-    """Describes the planned host function for the runtime, and fills in the kernels, calls and memory of the report."""
+    """Describes the planned host function, with which the report is filled in, for the runtime."""
+    return {**describe(module), "keeps_arena": report.keeps_arena}
+
+
+def _fill_report(report: GraphReport, module: ir.Module) -> None:
+    """Fills in the kernels, calls and memory of the report from the planned host function."""
     hosts = [op for op in module.body.operations if isinstance(op, func.FuncOp)]
     if len(hosts) != 1 or not MEMORY.is_on(hosts[0]):
         raise CompileError(
@@ -243,7 +251,6 @@ def _describe_program(module: ir.Module, report: GraphReport) -> Program:
     is_cheap = report.name != "forward" or report.arena_bytes <= _SMALL_ARENA * report.kept_bytes
     report.keeps_arena = is_cheap and report.memory_limit is None
     report.apart = [_apart(row) for row in REMARKS.find(function) or ()]
-    return {**describe(module), "keeps_arena": report.keeps_arena}
 
 
 def _apart(remark: ir.DictAttr) -> Apart:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
@@ -52,10 +53,11 @@ def rule(kind: type[OpenOp], operands: int | tuple[int, int], results: int | Non
 
     def register(check: Rule) -> Rule:
         def whole(op: ir.Operation) -> str | None:
-            if not fewest <= len(op.operands) <= most:
+            count = len(op.operands)
+            if not fewest <= count <= most:
                 wanted = f"{fewest} to {most}" if fewest != most else fewest
-                return f"takes {wanted} operands, not {len(op.operands)}"
-            if results not in (None, len(op.results)):
+                return f"takes {wanted} operands, not {count}"
+            if results is not None and len(op.results) != results:
                 return f"has {results} results, not {len(op.results)}"
             with op.location:  # types that the check makes for comparison belong to the op's context
                 return _types_problem(op) or check(op)
@@ -67,8 +69,11 @@ def rule(kind: type[OpenOp], operands: int | tuple[int, int], results: int | Non
 
 
 def _types_problem(op: ir.Operation) -> str | None:
-    values = [*op.operands, *op.results]
-    return next((wrong for wrong in map(block_problem, values) if wrong), None)
+    for kind in dict.fromkeys(value.type for value in (*op.operands, *op.results)):
+        wrong = block_problem(kind)
+        if wrong:
+            return wrong
+    return None
 
 
 def wants(op: ir.Operation, kind: ir.Type) -> str | None:
@@ -116,13 +121,15 @@ def _foreign_op(block: ir.Block) -> str | None:
         wrong = _upstream_problem(op.operation.name)
         if wrong:
             return f"holds an op at {op.location}: {wrong}"
-        inner = (b for region in op.operation.regions for b in region.blocks)
-        wrong = next((w for w in map(_foreign_op, inner) if w), None)
-        if wrong:
-            return wrong
+        if len(op.operation.regions):  # most have none
+            inner = (b for region in op.operation.regions for b in region.blocks)
+            wrong = next((w for w in map(_foreign_op, inner) if w), None)
+            if wrong:
+                return wrong
     return None
 
 
+@functools.cache
 def _upstream_problem(name: str) -> str | None:
     """Why Triton does not lower the upstream op `name`, and what to use instead; or None."""
     if name in LOWERED or name.partition(".")[0] == "tt":

@@ -61,7 +61,8 @@ def element_of(x: Typed) -> ir.Type:
 
 def is_pointer(x: Typed) -> bool:
     """Whether x is a pointer or a block of pointers."""
-    return str(element_of(x)).startswith("!tt.ptr<")
+    kind = element_of(x)
+    return isinstance(kind, ir.OpaqueType) and str(kind).startswith("!tt.ptr<")
 
 
 def pointee_spelling(x: Typed) -> str:
@@ -84,8 +85,7 @@ def block_problem(x: Typed) -> str | None:
     """Why Triton does not accept the type, or None."""
     if is_block(x):
         shape = shape_of(x)
-        wrong = next((d for d in shape if d <= 0 or d & (d - 1)), None)
-        if wrong is not None or not shape:
+        if not shape or any(d <= 0 or d & (d - 1) for d in shape):
             return f"has a block {type_of(x)} whose dims are not all powers of two"
         if prod(shape) > LARGEST_BLOCK:
             return f"has a block {type_of(x)} of {prod(shape)} elements; Triton takes at most {LARGEST_BLOCK}"

@@ -123,7 +123,7 @@ class KernelWriter:
         return values
 
     def inputs(self, node: Node) -> dict[Value, Value]:
-        read = {x for op in body_ops(node.op) for x in op.operands}
+        read = {x for op in body_ops(node.op) for x in op.operands} if self.given else ()
         numbers = {value: tt.splat(x, self.frame.unit) for value, x in self.given.items() if value in read}
         return numbers | {
             argument: self.load(value, classes) if isinstance(value.owner, ir.Block) else self.value(value)

@@ -1,8 +1,8 @@
 """Compiles the kernels of a module for a target, and retries a kernel with smaller blocks if it is too large for the
 target or Triton fails on it.
 
-making = start_kernels(module, target, cache, smaller)      returns at once
-for made in making.finish(): …                              waits; some are made again, with smaller blocks
+making = start_kernels(kernels_of(module), target, cache, smaller)      returns at once
+for made in making.finish(): …                                          waits; some are made again, with smaller blocks
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class MadeKernel:
 class KernelMaking:
     """Kernels that are being compiled."""
 
-    _kernels: list[tuple[KernelText, Grid]]
+    _kernels: Sequence[tuple[KernelText, Grid]]
     _start: Callable[[Sequence[tuple[KernelText, Grid]]], Compiling]
     _compiling: Compiling
     _smaller: Smaller | None
@@ -66,22 +66,25 @@ class KernelMaking:
                 return [made[text.name] for text, _ in self._kernels]
             error = next(iter(again.values()))
             if halvings < _MOST_HALVINGS:
-                kernels = _kernels_of(self._smaller(again, halvings + 1))
+                kernels = kernels_of(self._smaller(again, halvings + 1))
                 compiling = self._start(kernels)
         raise Unsupported(f"{error}, however small its block") from error
 
 
+def kernels_of(module: ir.Module) -> list[tuple[KernelText, Grid]]:
+    """The text and the grid of every kernel of a module at the tt level, in the order of the module."""
+    return list(zip(kernel_texts(module), kernel_grids(module), strict=True))
+
+
 def start_kernels(
-    module: ir.Module,
+    kernels: Sequence[tuple[KernelText, Grid]],
     target: Target,
     cache: Cache | None = None,
     smaller: Smaller | None = None,
     *,
     keep_assembly: bool = False,
-    without: Collection[str] = (),
 ) -> KernelMaking:
-    """Begins to compile every kernel of a module at the tt level, except those named by `without`. If `smaller` is
-    None, a kernel that is too large is an error.
+    """Begins to compile kernels. If `smaller` is None, a kernel that is too large is an error.
 
     Raises CompileError where there is no Triton, or one that cuesta does not work with.
     """
@@ -89,9 +92,4 @@ def start_kernels(
     def start(kernels: Sequence[tuple[KernelText, Grid]]) -> Compiling:
         return start_compiling([text for text, _ in kernels], target, cache, keep_assembly=keep_assembly)
 
-    kernels = [(text, grid) for text, grid in _kernels_of(module) if text.name not in without]
     return KernelMaking(kernels, start, start(kernels), smaller)
-
-
-def _kernels_of(module: ir.Module) -> list[tuple[KernelText, Grid]]:
-    return list(zip(kernel_texts(module), kernel_grids(module), strict=True))

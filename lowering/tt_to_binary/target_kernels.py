@@ -15,7 +15,7 @@ from cuesta._mlir import ir
 from cuesta.cache import Cache
 from cuesta.errors import OptionError
 from cuesta.lowering.tt_to_binary.kernel import Grid
-from cuesta.lowering.tt_to_binary.making import Smaller, start_kernels
+from cuesta.lowering.tt_to_binary.making import Smaller, kernels_of, start_kernels
 from cuesta.reports.quantities import count_text
 from cuesta.targets import Target
 
@@ -71,7 +71,7 @@ def make_kernels(
     Raises OptionError where the target is no GPU, CompileError for a kernel that cannot be made.
     """
     check_target(target)
-    made = start_kernels(module, target, cache, smaller, keep_assembly=True).finish()
+    made = start_kernels(kernels_of(module), target, cache, smaller, keep_assembly=True).finish()
     return [
         TargetKernel(
             graph=graph,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from cuesta._mlir import ir
-from cuesta.dialects import tt, walk
+from cuesta.dialects import tt
 from cuesta.dialects.kernel_fields import GRID, STAGES, WARPS
+from cuesta.dialects.kernel_module import kernel_modules
 from cuesta.dialects.tt.text import kernel_text
 from cuesta.lowering.tt_to_binary.kernel import Grid, KernelText
 
@@ -27,7 +28,12 @@ def grid_of(function: ir.Operation) -> Grid:
 
 
 def _kernels(module: ir.Module) -> list[ir.Operation]:
-    return [op for op in walk(module.operation) if tt.Func.matches(op)]
+    return [
+        view.operation
+        for nested in kernel_modules(module)
+        for view in nested.body.operations
+        if tt.Func.matches(view.operation)
+    ]
 
 
 def _text(function: ir.Operation) -> KernelText:

@@ -40,10 +40,12 @@ class MemoryOrder:
 
     def order(self, value: ir.Value) -> list[int]:
         """The dims of `value` from the slowest to the fastest in memory."""
-        if value not in self._orders:
+        order = self._orders.get(value)
+        if order is None:
             strides, sizes = self._strides(value), shape_of(value)
-            self._orders[value] = list(range(len(sizes))) if strides is None else memory_order(sizes, strides)
-        return self._orders[value]
+            order = list(range(len(sizes))) if strides is None else memory_order(sizes, strides)
+            self._orders[value] = order
+        return order
 
     def knows(self, value: ir.Value) -> bool:
         """Whether the order follows from known strides; otherwise row-major is a guess."""

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from cuesta._mlir import arith, ir, scf
-from cuesta.dialects import host, tt, walk
+from cuesta.dialects import host, ops_named, tt
 from cuesta.dialects.kernel_fields import GRID, STAGES, WARPS
 from cuesta.dialects.kernel_module import kernel_modules
 from cuesta.dialects.upstream_fields import FUNCTION_TYPE, SYM_NAME
@@ -90,7 +90,7 @@ def _joinable(group: Sequence[ir.Operation], members: _Members) -> Iterable[list
 
 def _fits(kernel: ir.Operation, other: ir.Operation) -> bool:
     few, many = sorted([WARPS.of(kernel), WARPS.of(other)])
-    if any(tt.Dot.matches(op) for function in (kernel, other) for op in walk(function)):
+    if any(ops_named(function, [tt.Dot.OPERATION_NAME]) for function in (kernel, other)):
         return few == many and STAGES.of(kernel) == STAGES.of(other)
     return many <= _MORE_WARPS * few
 
@@ -179,7 +179,7 @@ def _write(members: Sequence[ir.Operation], starts: Sequence[int], program: ir.V
 def _move(member: ir.Operation, program: ir.Value, start: int) -> None:
     """Moves a member's code to the insertion point; its programs begin at `start`."""
     own = arith.subi(program, tt.constant(start, "i32")) if start else program
-    for op in [op for op in walk(member) if tt.GetProgramId.matches(op)]:
+    for op in ops_named(member, [tt.GetProgramId.OPERATION_NAME]):
         op.results[0].replace_all_uses_with(own)
         op.erase()
     block = ir.InsertionPoint.current.block

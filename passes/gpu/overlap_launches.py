@@ -30,7 +30,7 @@ import math
 from collections.abc import Collection, Iterable, Iterator
 
 from cuesta._mlir import arith, ir
-from cuesta.dialects import host, tt, walk
+from cuesta.dialects import host, ops_named, tt
 from cuesta.dialects.kernel_fields import GRID, WARPS
 from cuesta.dialects.kernel_module import kernel_modules, launched_kernels
 from cuesta.dialects.top_module import target_of
@@ -122,9 +122,7 @@ def _runs_at_once(kernel: ir.Operation) -> bool:
 def _moved(kernel: ir.Operation) -> int:
     """The bytes of all blocks that a program loads and stores, each once: some are stored in two parts."""
     blocks = {
-        op.operands[0]: op.operands[1] if tt.Store.matches(op) else op.result
-        for op in walk(kernel)
-        if op.name in _MEMORY
+        op.operands[0]: op.operands[1] if tt.Store.matches(op) else op.result for op in ops_named(kernel, _MEMORY)
     }
     return sum(map(_bytes, blocks.values()))
 

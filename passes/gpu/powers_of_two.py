@@ -25,7 +25,7 @@ from collections.abc import Callable
 
 from cuesta._mlir import arith, ir
 from cuesta._mlir import math as functions
-from cuesta.dialects import maker, tt, walk
+from cuesta.dialects import maker, ops_named, tt
 from cuesta.dialects.kernel_module import kernel_modules
 from cuesta.dialects.top_module import target_of
 from cuesta.dialects.tt.instructions import POWER, per_float
@@ -50,11 +50,10 @@ class PowersOfTwo(Pass):
         with module.context, ir.Location.unknown():
             for nested in kernel_modules(module):
                 for function in [view.operation for view in nested.operation.regions[0].blocks[0].operations]:
-                    ops = [*walk(function)]
-                    narrow = any(Dot.matches(op) and _is_narrow(op.operands[0]) for op in ops)
+                    narrow = any(_is_narrow(op.operands[0]) for op in ops_named(function, [Dot.OPERATION_NAME]))
                     replaced = _REPLACED if narrow else _REPLACED_ANYWHERE if fast else {}
                     # Listed first: what is in the region of a reduction goes with it.
-                    for op in [op for op in ops if op.name in replaced]:
+                    for op in ops_named(function, replaced):
                         _replace(op, replaced[op.name], fast)
 
 

@@ -18,7 +18,7 @@ import math
 from collections.abc import Iterator
 
 from cuesta._mlir import arith, ir
-from cuesta.dialects import tt, walk
+from cuesta.dialects import ops_named, tt
 from cuesta.dialects.kernel_module import kernel_modules
 from cuesta.dialects.top_module import target_of
 from cuesta.dialects.tt.instructions import PRODUCT, per_float
@@ -46,7 +46,7 @@ class RoundProducts(Pass):
 
 
 def _round(kernel: ir.Operation) -> None:
-    products = [op for op in walk(kernel) if op.name == arith.MulFOp.OPERATION_NAME]
+    products = ops_named(kernel, [arith.MulFOp.OPERATION_NAME])
     added = [op for op in products if any(reader.name in _ADDING for reader in _readers(op.results[0]))]
     summed = [op for op in products if any(Reduce.matches(reader) for reader in _readers(op.results[0]))]
     if not added or _MANY * sum(map(_count, added)) > sum(map(_count, summed)) or not all(map(_is_block_of_f32, added)):

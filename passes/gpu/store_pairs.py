@@ -16,7 +16,7 @@ import math
 from collections.abc import Iterator
 
 from cuesta._mlir import arith, ir
-from cuesta.dialects import maker, tt, walk
+from cuesta.dialects import maker, ops_named, tt
 from cuesta.dialects.kernel_module import kernel_modules
 from cuesta.dialects.tt.ops import AddPtr, Broadcast, ExpandDims, MakeRange, Splat, Store
 from cuesta.dialects.tt.repeated import number_of, unrepeated
@@ -36,7 +36,7 @@ class StorePairs(Pass):
     def run(self, module: ir.Module) -> None:
         with module.context, ir.Location.unknown():
             for nested in kernel_modules(module):
-                for op in [op for op in walk(nested) if Store.matches(op)]:
+                for op in ops_named(nested.operation, [Store.OPERATION_NAME]):
                     _merge(op)
 
 

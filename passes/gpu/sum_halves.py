@@ -17,7 +17,7 @@ import operator
 from collections.abc import Callable
 
 from cuesta._mlir import arith, ir
-from cuesta.dialects import maker, tt, walk
+from cuesta.dialects import maker, ops_named, tt
 from cuesta.dialects.clones import clone_op
 from cuesta.dialects.kernel_module import kernel_modules
 from cuesta.dialects.tt.ops import Broadcast, ExpandDims, MakeRange, Reduce, Reshape
@@ -46,7 +46,7 @@ class SumHalves(Pass):
     def run(self, module: ir.Module) -> None:
         with module.context, ir.Location.unknown():
             for nested in kernel_modules(module):
-                for op in [op for op in walk(nested) if Reduce.matches(op)]:
+                for op in ops_named(nested.operation, [Reduce.OPERATION_NAME]):
                     _halve(op)
 
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 
 from cuesta._mlir import arith, ir
-from cuesta.dialects import maker, tt, walk
+from cuesta.dialects import maker, ops_named, tt
 from cuesta.dialects.kernel_module import kernel_modules
 from cuesta.dialects.top_module import target_of
 from cuesta.dialects.tt.instructions import BYTE, HIGH_HALF, LOW_HALF, SIGNED_BYTE, ElementwiseInlineAsm, per_byte
@@ -43,10 +43,10 @@ class UnpackBytes(Pass):
         with module.context, ir.Location.unknown():
             kernels = [view.operation for nested in kernel_modules(module) for view in nested.body.operations]
             for kernel in kernels:
-                for op in [op for op in walk(kernel) if op.name == arith.SubFOp.OPERATION_NAME]:
+                for op in ops_named(kernel, [arith.SubFOp.OPERATION_NAME]):
                     _rewrite(op)
-                if any(ElementwiseInlineAsm.matches(op) for op in walk(kernel)):
-                    for op in [op for op in walk(kernel) if tt.Broadcast.matches(op)]:
+                if ops_named(kernel, [ElementwiseInlineAsm.OPERATION_NAME]):
+                    for op in ops_named(kernel, [tt.Broadcast.OPERATION_NAME]):
                         _lay_out_anew(op)
 
 

@@ -38,7 +38,7 @@ import struct
 
 from cuesta._mlir import arith, ir
 from cuesta._mlir import math as functions
-from cuesta.dialects import maker, tt, walk
+from cuesta.dialects import maker, ops_named, tt
 from cuesta.dialects.kernel_module import kernel_modules
 from cuesta.dialects.top_module import target_of
 from cuesta.dialects.tt.instructions import LOGISTIC, ROUND, per_float, widened
@@ -53,6 +53,7 @@ _LEAST = 64
 _LEAST_SUMS = 7
 #: What NVIDIA's GPUs compute in bf16, two numbers at once.
 _IN_PAIRS = {op.OPERATION_NAME for op in (arith.AddFOp, arith.SubFOp, arith.MulFOp)}
+_ROUNDING = arith.TruncFOp.OPERATION_NAME
 #: Ops whose results are among their operands.
 _CHOOSING = {
     op.OPERATION_NAME
@@ -76,10 +77,10 @@ class UseInstructions(Pass):
             return
         with module.context, ir.Location.unknown():
             kernels = [nested.operation for nested in kernel_modules(module)]
-            ops = [op for kernel in kernels for op in walk(kernel) if op.name in _REPLACED]
+            ops = [op for kernel in kernels for op in ops_named(kernel, _REPLACED)]
             # The last rounding first: what one before it rounds may not need another.
-            roundings = [op for op in ops if op.name == arith.TruncFOp.OPERATION_NAME]
-            for op in [*(op for op in ops if op not in roundings), *reversed(roundings)]:
+            roundings = [op for op in ops if op.name == _ROUNDING]
+            for op in [*(op for op in ops if op.name != _ROUNDING), *reversed(roundings)]:
                 _REPLACED[op.name](op)
 
 

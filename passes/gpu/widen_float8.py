@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 
 from cuesta._mlir import arith, ir
-from cuesta.dialects import maker, tt, walk
+from cuesta.dialects import maker, ops_named, tt
 from cuesta.dialects.kernel_module import kernel_modules
 from cuesta.dialects.top_module import target_of
 from cuesta.dialects.tt.instructions import E4M3, E5M2, per_byte
@@ -38,7 +38,7 @@ class WidenFloat8(Pass):
             return
         with module.context, ir.Location.unknown():
             kernels = [nested.operation for nested in kernel_modules(module)]
-            for op in [op for kernel in kernels for op in walk(kernel) if op.name in _WIDENED]:
+            for op in [op for kernel in kernels for op in ops_named(kernel, _WIDENED)]:
                 find, which = _WIDENED[op.name]
                 byte = find(op)
                 if byte is not None:

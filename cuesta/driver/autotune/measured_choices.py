@@ -122,12 +122,12 @@ class MeasuredChoices:
 
 def _begin_kernels(module: ir.Module, level: str, options: Options) -> None:
     """Begins to compile the kernels of a module for a GPU; a later lowering of the same module finds them under way."""
-    from cuesta.lowering.tt_to_binary.making import start_kernels  # a compile for a CPU needs no Triton
+    from cuesta.lowering.tt_to_binary.making import kernels_of, start_kernels  # a compile for a CPU needs no Triton
 
     target = target_of(module)
     for stage in stages_after(level, target)[:-1]:
         pipeline_of(stage, options).run(module, verify=False)
-    start_kernels(module, target, open_cache(options.cache_root))
+    start_kernels(kernels_of(module), target, open_cache(options.cache_root))
 
 
 def _call(program: Executable) -> Callable[[], object]:

@@ -18,8 +18,7 @@ from cuesta.driver.late.late_kernels import describe
 from cuesta.errors import CompileError
 from cuesta.lowering.tt_to_binary.kernel import Grid, KernelBinary, KernelText
 from cuesta.lowering.tt_to_binary.kernels import warm_up
-from cuesta.lowering.tt_to_binary.making import MadeKernel, Smaller, start_kernels
-from cuesta.lowering.tt_to_binary.texts import kernel_grids, kernel_texts
+from cuesta.lowering.tt_to_binary.making import MadeKernel, Smaller, kernels_of, start_kernels
 from cuesta.runtime.schema.program import Kernel
 from cuesta.targets import Target
 
@@ -57,12 +56,13 @@ def start(
 ) -> Making:
     """Begins to compile the kernels of a module at the tt level, which `rows` name. `smaller` makes smaller versions of
     kernels that do not fit."""
-    kernels = list(zip(kernel_texts(module), kernel_grids(module), strict=True))
+    kernels = kernels_of(module)
     if target.kind == "tt":
         return Making(rows, lambda: [_as_text(text, grid, text.text.encode()) for text, grid in kernels])
     late = {row["name"] for row in rows if row["late"]}
     waiting = [_as_text(text, grid, text.to_bytes()) for text, grid in kernels if text.name in late]
-    return Making(rows, start_kernels(module, target, cache, smaller, without=late).finish, waiting)
+    now = [(text, grid) for text, grid in kernels if text.name not in late]
+    return Making(rows, start_kernels(now, target, cache, smaller).finish, waiting)
 
 
 def _as_text(text: KernelText, grid: Grid, code: bytes) -> MadeKernel:

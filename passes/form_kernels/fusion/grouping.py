@@ -62,7 +62,7 @@ class Group:
     @functools.cached_property
     def bytes_moved(self) -> int:
         """Bytes of all operands and all results."""
-        return self.bytes_read + sum(byte_count(r) for n in self.nodes for r in n.results)
+        return self.bytes_read + sum(count for n in self.nodes for count in n.result_bytes)
 
     @functools.cached_property
     def members(self) -> list[Node]:
@@ -306,7 +306,7 @@ class Grouping:
         if reason is not None:
             return reason
         tiles = self._tiles(nodes, space, parallel)
-        if tiles < min(self.machine.min_tiles, self._tiles_wanted(a, b)):
+        if tiles < self.machine.min_tiles and tiles < self._tiles_wanted(a, b):
             return f"one kernel would have only {tiles} tiles to run in parallel"
         if not holds_stages(self.machine, (nodes, space, parallel)):
             return "the values between two reductions do not fit into one program"

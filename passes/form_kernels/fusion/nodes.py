@@ -140,6 +140,16 @@ class Node(Item):
     def results(self) -> list[Value]:
         return list(self.op.results)
 
+    @functools.cached_property
+    def result_hints(self) -> tuple[tuple[int, ...], ...]:
+        """The shape of each result, an estimate if it is symbolic."""
+        return tuple(tuple(map(hint, shape_of(result))) for result in self.results)
+
+    @functools.cached_property
+    def result_bytes(self) -> tuple[int, ...]:
+        """Bytes that each result takes in memory; an estimate if its sizes are symbolic."""
+        return tuple(map(byte_count, self.results))
+
 
 def counted(nodes: Sequence[Node]) -> list[int]:
     """The indices of the nodes that compute with loop indices alone, such as positions: every tile of a GPU may as well

@@ -62,4 +62,4 @@ class Paths:
     def _cut(self, first: int) -> int:
         """The last position up to `first` that no group spans: everything that an item before this position needs is
         before it too."""
-        return int(np.flatnonzero(self.across[: first + 1] == 0)[-1])
+        return first - int((self.across[first::-1] == 0).argmax())

@@ -12,9 +12,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from cuesta._mlir import ir
-from cuesta.dialects.types import byte_size, shape_of, spelling_of
+from cuesta.dialects.types import byte_size, spelling_of
 from cuesta.passes.form_kernels.fusion.nodes import Node
-from cuesta.sizes import hint
 
 #: A generic that lacks a class is repeated in each of its tiles; this may cost up to this share of the group's work.
 _REPEAT_SHARE = 0.1
@@ -70,7 +69,9 @@ def join(spaces: Sequence[Space], nodes: Sequence[Node]) -> Space:
 
     Raises Conflict if a tensor inside the group is read along other loops than it is written.
     """
-    space = Space({k: v for s in spaces for k, v in s.parent.items()})
+    space = Space()
+    for each in spaces:
+        space.parent.update(each.parent)
     written = {r: (n, dims) for n in nodes for r, dims in zip(n.results, n.writes, strict=True)}
     first_read: dict[ir.Value, tuple[Node, tuple[int, ...]]] = {}
     shared: list[tuple[Node, tuple[int, ...], Node, tuple[int, ...]]] = []
@@ -159,16 +160,16 @@ def parallel_classes(
 def tile_bytes(nodes: Sequence[Node], space: Space, parallel: Collection[Loop], inside: Collection[int]) -> int:
     """Bytes per tile of the tensors that pass between nodes of the group. An elementwise node of `inside` (read only by
     the group) with a single reader is computed in that reader's loops, so its result takes no memory."""
-    written = {r: (n, dims) for n in nodes for r, dims in zip(n.results, n.writes, strict=True)}
+    written = {r: (n, i) for n in nodes for i, r in enumerate(n.results)}
     passed = Counter(read.value for n in nodes for read in n.reads if read.value in written)
     total = 0
     for value, readers in passed.items():
-        node, dims = written[value]
+        node, place = written[value]
         if readers == 1 and node.index in inside and len(node.results) == 1 and all(node.parallel):
             continue
         count = byte_size(spelling_of(value))
-        for size, d in zip(shape_of(value), dims, strict=True):
+        for size, d in zip(node.result_hints[place], node.writes[place], strict=True):
             if space.find((node.index, d)) not in parallel:
-                count *= hint(size)
+                count *= size
         total += count
     return total

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from cuesta._mlir import ir
-from cuesta.dialects.types import byte_count, shape_of
+from cuesta.dialects.types import shape_of
 from cuesta.passes.analysis.memory_order import MemoryOrder
 from cuesta.passes.form_kernels.fusion.limits import FEW_IN_A_ROW
 from cuesta.passes.form_kernels.fusion.nodes import Node
@@ -37,15 +37,18 @@ def count_tiles(memory: MemoryOrder, kernel: Tiling, strip: int, asked: Mapping[
     nodes, space, parallel = kernel
     sizes = class_sizes(space, nodes)
     tiles = math.prod(sizes[root] for root in parallel)
+    if strip == 1:
+        return tiles
     reads = [(node, read) for node in nodes for read in node.reads if len(read.dims) > 1]
-    if strip == 1 or not reads:
+    if not reads:
         return tiles
     largest = max(read.bytes for _, read in reads)
-    node, read = max(reads, key=lambda r: (4 * r[1].bytes >= largest, memory.knows(r[1].value)))
+    large = [(node, read) for node, read in reads if 4 * read.bytes >= largest]
+    node, read = next((pair for pair in large if memory.knows(pair[1].value)), large[0])
     walks = [[space.classes[node.index][read.dims[d]] for d in _long(read.value, memory.order(read.value))]]
-    for node in nodes:
-        for value, dims in zip(node.results, node.writes, strict=True):
-            if value in asked and 4 * byte_count(value) >= largest:
+    for node in nodes if asked else ():
+        for value, count, dims in zip(node.results, node.result_bytes, node.writes, strict=True):
+            if 4 * count >= largest and value in asked:
                 walks.append([space.classes[node.index][dims[d]] for d in _long(value, asked[value])])
     counts = [tiles]
     for walked in walks:
@@ -56,7 +59,8 @@ def count_tiles(memory: MemoryOrder, kernel: Tiling, strip: int, asked: Mapping[
 
 def _long(value: ir.Value, order: Sequence[int]) -> list[int]:
     """The dims of `order` that have more than one element."""
-    return [d for d in order if shape_of(value)[d] != 1]
+    shape = shape_of(value)
+    return [d for d in order if shape[d] != 1]
 
 
 def _columns(memory: MemoryOrder, kernel: Tiling) -> bool:

@@ -277,20 +277,19 @@ def _class_order(
     """One order of all classes, slowest first, following the memory order of the largest tensors."""
     sequences: list[tuple[int, list[Class]]] = [(estimate(o.sizes), o.classes) for o in inputs]
     sequences += gathered
-    for value, dims_order in preferred.items():
-        if value in written and value not in placed:
+    for value in _found_among(preferred, written):
+        if value not in placed:
             node, dims = written[value]
-            classes = [loops[node.index][dims[i]] for i in dims_order]
+            classes = [loops[node.index][dims[i]] for i in preferred[value]]
             # A required order takes precedence over inputs of the same size.
             sequences.append((estimate(sizes[c] for c in classes) + 1, classes))
-    for value, layout in placed.items():
-        if value in written:
-            node, dims = written[value]
-            walks: list[int] = []
-            for i in memory_order(layout.sizes, layout.strides):  # a scattered dim counts as its position's loops
-                walks += [dims[i]] if dims[i] >= 0 else node.reads[-dims[i]].dims
-            classes = list(dict.fromkeys(loops[node.index][d] for d in walks))
-            sequences.append((estimate(sizes[c] for c in classes) + 1, classes))
+    for value in _found_among(placed, written):
+        (node, dims), layout = written[value], placed[value]
+        walks: list[int] = []
+        for i in memory_order(layout.sizes, layout.strides):  # a scattered dim counts as its position's loops
+            walks += [dims[i]] if dims[i] >= 0 else node.reads[-dims[i]].dims
+        classes = list(dict.fromkeys(loops[node.index][d] for d in walks))
+        sequences.append((estimate(sizes[c] for c in classes) + 1, classes))
     for node, dims in written.values():
         if is_in_panels(node.tile):  # rows, then panels, then a panel's columns, which vectors run along
             rows = node.reads[0].dims
@@ -307,6 +306,12 @@ def _class_order(
                 after += 1
                 order.insert(after, c)
     return order
+
+
+def _found_among(values: Mapping[Value, object], written: Mapping[Value, object]) -> Collection[Value]:
+    """The few of a graph's `values` that a kernel has written, in the order of `values`, which are many."""
+    found = values.keys() & written.keys()
+    return found if len(found) < 2 else [value for value in values if value in found]
 
 
 def collapse(kernel: Kernel) -> None:
