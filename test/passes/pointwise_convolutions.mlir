@@ -58,3 +58,23 @@ module attributes {cuesta.target = "cuda:90"} {
     return %3 : tensor<32x64x1024xbf16>
   }
 }
+
+// CHECK: // -----
+// -----
+
+// The second one would be a product for the sake of the gelu in front of it. But the kernel of the first computes that,
+// so it stays with the library.
+// CHECK-LABEL: func.func @graph
+// CHECK: "cuesta.mm"
+// CHECK: cuesta.convolution
+// CHECK-NOT: "cuesta.mm"
+module attributes {cuesta.target = "cuda:90"} {
+  func.func @graph(%x: tensor<16x192x14x14xbf16> {cuesta.strides = [37632, 1, 2688, 192]}, %u: tensor<384x192x1x1xbf16> {cuesta.strides = [192, 1, 1, 1]}, %w: tensor<192x384x1x1xbf16> {cuesta.strides = [384, 1, 1, 1]})
+      -> (tensor<16x192x14x14xbf16> {cuesta.strides = [37632, 1, 2688, 192]}) {
+    %0 = "cuesta.convolution"(%x, %u) {cudnn = "tensor_cores", dilation = [1, 1], groups = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 0>, output_padding = [0, 0], padding = [0, 0], stride = [1, 1], transposed = false} : (tensor<16x192x14x14xbf16>, tensor<384x192x1x1xbf16>) -> tensor<16x384x14x14xbf16>
+    %1 = "cuesta.gelu"(%0) : (tensor<16x384x14x14xbf16>) -> tensor<16x384x14x14xbf16>
+    %2 = "cuesta.convolution"(%1, %w) {cudnn = "tensor_cores", dilation = [1, 1], groups = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 0>, output_padding = [0, 0], padding = [0, 0], stride = [1, 1], transposed = false} : (tensor<16x384x14x14xbf16>, tensor<192x384x1x1xbf16>) -> tensor<16x192x14x14xbf16>
+    %3 = "cuesta.add"(%2, %x) : (tensor<16x192x14x14xbf16>, tensor<16x192x14x14xbf16>) -> tensor<16x192x14x14xbf16>
+    return %3 : tensor<16x192x14x14xbf16>
+  }
+}

@@ -68,14 +68,16 @@ def call_for(op: ir.Operation, positions: Sequence[int]) -> dict[int, ir.Value]:
 def replace_chosen(
     module: ir.Module,
     is_chosen: Callable[[ir.Operation, MemoryOrder], bool],
-    rule: Callable[[ir.Operation], Sequence[ir.Value]],
+    rule: Callable[[ir.Operation], Sequence[ir.Value] | None],
 ) -> None:
-    """Replaces the chosen ops of a module. All are chosen before one is replaced: unlike a call, the new ops do not
-    state their results' strides."""
+    """Replaces the chosen ops of a module, but those for which the rule gives None. All are chosen before one is
+    replaced: unlike a call, the new ops do not state their results' strides."""
     with module.context:
         for function in functions(module):
             ops = [op.operation for op in function.regions[0].blocks[0].operations]
             memory = MemoryOrder()
             for op in [op for op in ops if is_chosen(op, memory)]:
                 with ir.InsertionPoint(op), op.location:
-                    replace(op, rule(op))
+                    made = rule(op)
+                if made is not None:
+                    replace(op, made)
