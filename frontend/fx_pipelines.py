@@ -23,6 +23,7 @@ from cuesta.frontend.fx_passes.fx_pipeline import FxPass, FxStage, TrainingStep
 from cuesta.frontend.fx_passes.logsumexp_types import type_logsumexps
 from cuesta.frontend.fx_passes.old_values import keep_old_values
 from cuesta.frontend.fx_passes.ragged_products import pad_ragged_products
+from cuesta.frontend.fx_passes.recomputed_chains import recompute_chains
 from cuesta.frontend.fx_passes.recomputed_values import read_undetached, save_compared, save_narrow
 from cuesta.frontend.fx_passes.saved_concatenations import save_once
 from cuesta.frontend.fx_passes.saved_layouts import save_channels_last
@@ -101,6 +102,7 @@ SAVED: FxStage[TrainingStep] = FxStage(
         FxPass("save-once", lambda step, _: save_once(step)),
         FxPass("keep-old-values", lambda step, _: keep_old_values(step)),
         # Before layouts are chosen for what is saved.
+        FxPass("recompute-chains", lambda step, options: recompute_chains(step, options.target), _in_any_order),
         FxPass("save-narrow", lambda step, _: save_narrow(step)),
         FxPass("save-offsets", lambda step, options: save_offsets(step, options.target)),
         FxPass("save-channels-last", lambda step, _: save_channels_last(step), _in_any_order),

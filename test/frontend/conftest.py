@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,6 +19,8 @@ from cuesta.frontend.capture.aot import partition
 from cuesta.frontend.decompositions.table import decompositions
 from cuesta.frontend.fx_passes.logsumexp_types import type_logsumexps
 from cuesta.frontend.importer import ImportedGraph, import_graph
+from cuesta.options import Options
+from cuesta.targets import parse_target
 
 
 @dataclass
@@ -108,15 +111,18 @@ def split() -> Callable[..., tuple[Callable[..., Any], list[torch.fx.Graph]]]:
     """Splits a function or a module by `partition` into a forward and a backward graph. Returns the function that runs
     the graphs op by op, and a list that holds the graphs after calls of the function."""
 
-    def in_two(function: Callable[..., Any]) -> tuple[Callable[..., Any], list[torch.fx.Graph]]:
+    def in_two(
+        function: Callable[..., Any], target: str | None = None
+    ) -> tuple[Callable[..., Any], list[torch.fx.Graph]]:
         graphs: list[torch.fx.Graph] = []
+        options = Options(target=None if target is None else parse_target(target))
 
         def keep(module: torch.fx.GraphModule, _: object) -> Callable[..., Any]:
             graphs.append(module.graph)
             return make_boxed_func(module.forward)
 
         around = aot_module if isinstance(function, torch.nn.Module) else aot_function
-        return around(function, keep, keep, partition, decompositions()), graphs
+        return around(function, keep, keep, functools.partial(partition, options=options), decompositions()), graphs
 
     return in_two
 

@@ -1,0 +1,122 @@
+"""Computes saved values anew in the backward graph, element by element, from others that are saved anyway.
+
+    forward:  %y = gelu(%x)                          →   %y = gelu(%x)
+              %s = _to_copy(%y[:, 768:], f32)            %s = _to_copy(%y[:, 768:], f32)
+              … returns …, %x, %s                        … returns …, %x
+    backward: layer_norm_backward(%g, %s, …)         →   layer_norm_backward(%g, _to_copy(gelu(%x)[:, 768:], f32), …)
+
+torch's partitioner saves what a norm reads, because it takes the norm's gradient for a call that needs its operands in
+memory. On a GPU a kernel of the backward graph computes them faster than it would read them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import torch
+from torch import Tensor
+from torch.fx import Node
+from torch.utils.checkpoint import CheckpointPolicy
+
+from cuesta.frontend.fx_nodes import is_for_gpu, keep_results, packet_of
+from cuesta.frontend.fx_passes.fx_pipeline import TrainingStep
+from cuesta.frontend.python_steps import is_view
+from cuesta.targets import Target
+
+aten = torch.ops.aten
+
+#: The most ops, views aside, of which a value is computed anew.
+_MOST_OPS = 4
+#: Ops that compute each element of their result from one of each operand, beside those that torch tags so.
+_BY_ELEMENT = frozenset({aten._to_copy, aten.clone})
+#: Ops whose kernels compute their operands.
+_IN_KERNELS = frozenset(
+    {
+        *(aten.native_layer_norm_backward, aten.native_group_norm_backward, aten.native_batch_norm_backward),
+        *(aten.sum, aten.mean, aten.var_mean, aten.amax),
+    }
+)
+
+
+def recompute_chains(step: TrainingStep, target: Target | None = None) -> None:
+    """Rewrites the two graphs in place where the value is for a GPU; None stands for the device of each value."""
+    saved = step.results[step.outputs :]
+    arguments, needed, dropped = step.arguments, set[Node](), dict[Node, list[Node]]()
+    for value in saved:
+        if not isinstance(value, Node) or value in needed or saved.count(value) != 1 or value.name not in arguments:
+            continue
+        if not _may_go(value, target) or not _is_read_in_kernels(arguments[value.name]):
+            continue
+        known = arguments.keys() - {node.name for node in dropped} - {value.name}
+        chain = _chain(value, known)
+        leaves = {n for node in chain for n in node.all_input_nodes} - {*chain}
+        if chain and sum(_bytes(leaf, value) for leaf in leaves) <= _bytes(value, value):
+            dropped[value] = chain
+            needed |= leaves
+    if not dropped:
+        return
+    for value, chain in dropped.items():
+        _compute_again(step, value, chain)
+    results = step.results
+    keep_results(step.forward.graph, [i for i, x in enumerate(results) if i < step.outputs or x not in dropped])
+    step.recompile()
+
+
+def _may_go(value: Node, target: Target | None) -> bool:
+    """Whether a saved value is a tensor of known sizes for a GPU, and is not to be saved for another reason."""
+    meta = value.meta.get("val")
+    is_known = isinstance(meta, Tensor) and all(type(n) is int for n in meta.shape)
+    free = value.meta.get("recompute") is not CheckpointPolicy.MUST_SAVE
+    return is_known and free and "saved_tensor_with_no_vc_check" not in value.meta and is_for_gpu(value, target)
+
+
+def _chain(value: Node, known: Collection[str]) -> list[Node]:
+    """The nodes of the forward graph that compute a value from `known` arguments of the backward graph, in order; none
+    if others than a few ops on elements do."""
+    found: dict[Node, None] = {}
+    pending = [value]
+    while pending:
+        node = pending.pop()
+        if node in found or (node is not value and node.name in known):
+            continue
+        if node.op != "call_function" or not (_is_by_element(node) or is_view(node)):
+            return []
+        found[node] = None
+        pending += node.all_input_nodes
+        if sum(not is_view(n) for n in found) > _MOST_OPS:
+            return []
+    return [node for node in value.graph.nodes if node in found]
+
+
+def _is_by_element(node: Node) -> bool:
+    tags = getattr(node.target, "tags", ())
+    plain = torch.Tag.pointwise in tags or packet_of(node) in _BY_ELEMENT
+    return plain and torch.Tag.nondeterministic_seeded not in tags and isinstance(node.meta.get("val"), Tensor)
+
+
+def _is_read_in_kernels(value: Node) -> bool:
+    """Whether only ops read a value, or views of it, in whose kernels it can be computed."""
+
+    def is_fine(user: Node) -> bool:
+        if is_view(user):
+            return _is_read_in_kernels(user)
+        return _is_by_element(user) or packet_of(user) in _IN_KERNELS
+
+    return bool(value.users) and all(map(is_fine, value.users))
+
+
+def _bytes(leaf: Node, value: Node) -> int:
+    """The bytes of a leaf that are read to compute a value: no more elements than the value has."""
+    own, made = leaf.meta["val"], value.meta["val"]
+    return int(min(own.numel(), made.numel()) * own.element_size())
+
+
+def _compute_again(step: TrainingStep, value: Node, chain: list[Node]) -> None:
+    """Replaces an argument of the backward graph by copies of the nodes that compute it."""
+    graph, arguments = step.backward.graph, step.arguments
+    made: dict[Node, Node] = {}
+    with graph.inserting_before(next(node for node in graph.nodes if node.op != "placeholder")):
+        for node in chain:
+            made[node] = graph.node_copy(node, lambda n: made[n] if n in made else arguments[n.name])
+    arguments[value.name].replace_all_uses_with(made[value])
+    graph.erase_node(arguments[value.name])

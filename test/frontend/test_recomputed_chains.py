@@ -1,0 +1,54 @@
+"""What the backward graph computes anew, element by element, from what is saved anyway."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+Split = Callable[..., tuple[Callable[..., Tensor], list[torch.fx.Graph]]]
+X, W = torch.randn(32, 16).bfloat16(), torch.randn(128, 16).div(4).bfloat16().requires_grad_()
+SCALE = torch.randn(64, requires_grad=True)
+
+
+def gated(x: Tensor, weight: Tensor, scale: Tensor) -> Tensor:
+    """Half of an activation goes through a norm in f32, as in a gated MLP under autocast."""
+    u, v = F.gelu(F.linear(x, weight)).chunk(2, -1)
+    return u * F.layer_norm(v.float(), (64,), scale).cos()
+
+
+def multiplied(x: Tensor, weight: Tensor, scale: Tensor) -> Tensor:
+    """A product reads the activation: a library needs it in memory."""
+    return F.gelu(F.linear(x, weight)) @ weight * scale[:16]
+
+
+def chained(x: Tensor, weight: Tensor, scale: Tensor) -> Tensor:
+    """Six ops: too many to be computed anew for what they save."""
+    y = F.linear(x, weight)
+    for _ in range(6):
+        y = (y + 1).sin()
+    return F.layer_norm(y[:, :64].float(), (64,), scale)
+
+
+def saved(split: Split, function: Callable[..., Tensor], target: str) -> list[tuple[tuple[int, ...], torch.dtype]]:
+    """The shapes and types of what is saved of a function whose gradients are eager's."""
+    compiled, graphs = split(function, target)
+    expected = torch.autograd.grad(function(X, W, SCALE).sum(), [W, SCALE])
+    torch.testing.assert_close(torch.autograd.grad(compiled(X, W, SCALE).sum(), [W, SCALE]), expected)
+    results = graphs[0].output_node().args[0][1:]
+    assert len(results) == sum(n.op == "placeholder" for n in graphs[1].nodes) - 1
+    return [(tuple(node.meta["val"].shape), node.meta["val"].dtype) for node in results]
+
+
+def test_what_a_norm_reads_is_computed_from_the_product(split: Split) -> None:
+    """The norm's result is saved as well, for the gradient of its cosine."""
+    counts = [saved(split, gated, target).count(((32, 64), torch.float32)) for target in ("cpu", "tt")]
+    assert counts == [2, 1]
+
+
+@pytest.mark.parametrize("function", [multiplied, chained])
+def test_what_needs_memory_or_many_ops_is_saved(split: Split, function: Callable[..., Tensor]) -> None:
+    assert saved(split, function, "tt") == saved(split, function, "cpu")
