@@ -27,6 +27,8 @@ aten = torch.ops.aten
 
 #: The most ops, views aside, of which a value is computed anew.
 _MOST_OPS = 4
+#: How much more may be read than the value has bytes: its factors, such as the slopes of an activation.
+_MOST_READ = 9 / 8
 #: Ops that compute each element of their result from one of each operand, beside those that torch tags so.
 _BY_ELEMENT = frozenset({aten._to_copy, aten.clone})
 #: Ops whose kernels compute their operands.
@@ -50,7 +52,7 @@ def recompute_chains(step: TrainingStep, target: Target | None = None) -> None:
         known = arguments.keys() - {node.name for node in dropped} - {value.name}
         chain = _chain(value, known)
         leaves = {n for node in chain for n in node.all_input_nodes} - {*chain}
-        if chain and sum(_bytes(leaf, value) for leaf in leaves) <= _bytes(value, value):
+        if chain and sum(_bytes(leaf, value) for leaf in leaves) <= _MOST_READ * _bytes(value, value):
             dropped[value] = chain
             needed |= leaves
     if not dropped:
