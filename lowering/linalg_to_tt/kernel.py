@@ -182,6 +182,10 @@ class KernelWriter:
         self.blocks[node.op.results[1]] = values[stored]
         return after
 
+    def from_memory(self) -> list[Access]:
+        """What the nodes read from memory."""
+        return [access for node in self.nodes for access in node.inputs if isinstance(access[0].owner, ir.Block)]
+
     def outputs(self, nodes: Iterable[Node]) -> list[Output]:
         """The results that `nodes` write to memory."""
         found: list[Output] = []
@@ -204,30 +208,29 @@ class KernelWriter:
         """
         early: list[Output] = []
         if any(node.reduced for node in self.nodes):
-            given = [access for node in self.nodes for access in node.inputs if isinstance(access[0].owner, ir.Block)]
-            for value, classes in given:
+            for value, classes in self.from_memory():
                 self.load(value, classes)
-            read = {value for value, _ in given}
+            read = {value for value, _ in self.from_memory()}
             early = [output for output in self.outputs(self.nodes) if output[2] not in read]
         for node in self.nodes:
             self.emit(node)
-            self._store([output for output in early if output[0] is node])
-        self._store([output for output in self.outputs(self.nodes) if output not in early])
+            self.store_outputs([output for output in early if output[0] is node])
+        self.store_outputs([output for output in self.outputs(self.nodes) if output not in early])
 
     def store_all(self) -> None:
-        self._store(self.outputs(self.nodes))
+        self.store_outputs(self.outputs(self.nodes))
 
-    def write_rest(self, c: int) -> None:
+    def write_rest(self, c: int, stored: Sequence[Output] = ()) -> None:
         """Writes what is left of a kernel whose reductions along class c are done: nodes without that class, a loop for
-        the outputs that have it, and the other outputs."""
+        the outputs that have it and are not `stored` yet, and the other outputs."""
         for node in self.nodes:
             if c not in node.classes and node.op.results[0] not in self.blocks:
                 self.emit(node)
-        if along := [output for output in self.outputs(self.nodes) if c in output[3]]:
+        if along := [output for output in self.outputs(self.nodes) if c in output[3] and output not in stored]:
             self.loop([c], [], along)
-        self._store(output for output in self.outputs(self.nodes) if c not in output[3])
+        self.store_outputs(output for output in self.outputs(self.nodes) if c not in output[3])
 
-    def _store(self, outputs: Iterable[Output]) -> None:
+    def store_outputs(self, outputs: Iterable[Output]) -> None:
         for node, result, argument, classes in outputs:
             with node.op.location:
                 self.store(argument, classes, self.value(result))
@@ -243,7 +246,7 @@ class KernelWriter:
         levels = self._levels(loops)
         walked = {n.op: tuple(c for c in loops if c in n.classes) for n in self.nodes}
         last = max([levels[op] for op, classes in walked.items() if classes], default=0)
-        read = {value for node in self.nodes for value, _ in node.inputs if isinstance(value.owner, ir.Block)}
+        read = {value for value, _ in self.from_memory()}
         outputs = [(tuple(c for c in loops if c in o[3]), o) for o in self.outputs(self.nodes)]
         for level in range(last + 1):
             self._emit_outside(walked, levels, level)
@@ -302,9 +305,10 @@ class KernelWriter:
         running = [node for node in self.nodes if node.op in needed and node.runs and walked & set(node.reduced)]
         if running and len(classes) > 1:
             raise Unsupported(f"a running sum in a loop over {len(classes)} dims, not one, at {running[0].op.location}")
-        starts = [v for node, r in zip(reductions, taken, strict=True) for v in self._identities(node.classes, r)]
+        frame, pairs = self.frame, zip(reductions, taken, strict=True)
+        starts = [v for node, r in pairs for v in reduction.starts(frame, r, node.classes)]
         for node in running:
-            starts += self._identities(set(node.classes) - walked, reduction.running(node.op))
+            starts += reduction.starts(frame, reduction.running(node.op), set(node.classes) - walked)
         loads = self._load_outside(needed, walked)
         body = LoopBody(classes, list(zip(reductions, taken, strict=True)), running, stores, needed, loads)
         carried = starts
@@ -350,7 +354,7 @@ class KernelWriter:
                 shape = self.frame.shape(node.classes)
                 parts = [stretched(v, shape) for v in self.contributions(node, r)]
                 joined += r.combine([next(accumulators) for _ in parts], parts)
-        self._store(body.stores)
+        self.store_outputs(body.stores)
         return [*joined, *sums.values()]
 
     def _load_outside(self, needed: set[ir.Operation], walked: set[int]) -> list[tuple[Value, list[int]]]:
@@ -375,14 +379,6 @@ class KernelWriter:
                 argument = value if isinstance(value.owner, ir.Block) else destination_of(value)
                 if argument is not None:
                     yield argument, classes
-
-    def _identities(self, classes: Iterable[int], taken: reduction.Reduction) -> list[Value]:
-        """The initial values of a loop's accumulators."""
-        kinds = [tt.block_type(self.frame.shape(classes), identity.type) for identity in taken.identities]
-        return [
-            arith.ConstantOp(kind, ir.DenseElementsAttr.get_splat(kind, identity)).result
-            for kind, identity in zip(kinds, taken.identities, strict=True)
-        ]
 
     def needed(self, targets: Sequence[Node]) -> set[ir.Operation]:
         """The ops of `targets` and of the nodes that they depend on, as far as these are not computed yet."""

@@ -11,7 +11,7 @@ combination of two accumulators. Contribution and combination are both derived f
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from cuesta._mlir import arith, ir
@@ -199,6 +199,15 @@ def _same(x: Value, y: Value) -> Value:
     uno = arith.CmpFPredicate.UNO
     both = arith.andi(arith.cmpf(uno, x, x), arith.cmpf(uno, y, y))
     return arith.ori(arith.cmpf(arith.CmpFPredicate.OEQ, x, y), both)
+
+
+def starts(frame: Frame, reduction: Reduction, classes: Iterable[int]) -> list[Value]:
+    """The initial values of the accumulators of a loop whose blocks have these classes."""
+    kinds = [tt.block_type(frame.shape(classes), identity.type) for identity in reduction.identities]
+    return [
+        arith.ConstantOp(kind, ir.DenseElementsAttr.get_splat(kind, identity)).result
+        for kind, identity in zip(kinds, reduction.identities, strict=True)
+    ]
 
 
 def masked(frame: Frame, reduction: Reduction, values: Sequence[Value], reduced: Sequence[int]) -> list[Value]:

@@ -23,6 +23,9 @@ BLOCK = 1024
 #: with blocks of half the size 48, and of a quarter 94, as a GPU starts about one block in a nanosecond. A kernel that
 #: converts twelve weights took 239 µs with these blocks, and 48 with smaller ones.
 SIDE_BY_SIDE, PER_PARALLEL_THREAD, FEW_TENSORS, ENOUGH = 2048, 16, 4, 4 * PROGRAMS
+#: With more tensors than these a program has much to do for each element, whatever is launched beside it. Of 16 columns
+#: of i64 a thread held 8 rows in 255 registers, and spilled, in four programs.
+MANY_TENSORS = 16
 #: The columns of such a block whose rows share numbers, one for each column. The fewer columns it has, the more rows
 #: share what a thread loads. A block has all columns up to `NARROW`, else the first of `WIDTHS` whose blocks cover at
 #: most 15 % more columns than there are. The gradient of a batch norm and silu took 86 µs for 200704 rows of 144, and
@@ -219,7 +222,7 @@ def _work(block: _Block, walk: Walk, loops: Collection[int], shared: int, varies
     side_by_side = is_plain or space.columns is not None or space.scatters
     is_large = side_by_side and shared >= SIDE_BY_SIDE * ENOUGH
     most, per_thread = (SIDE_BY_SIDE, PER_PARALLEL_THREAD) if is_large else (BLOCK, PER_THREAD)
-    limit = min(most, _share(shared))
+    limit = min(most, _share(shared if len(space.tensors) <= MANY_TENSORS else space.total))
     return max(limit, FEW) if varies else limit, per_thread
 
 

@@ -7,7 +7,8 @@
 A launch takes a GPU a microsecond or two, however little it does: its programs begin, wait for their first loads, and
 the next kernel waits until all they wrote can be seen. plan-memory takes a group as one step, and join-launches makes
 one kernel of its members, once their programs are known. Only launches of few bytes are moved: others take far longer
-than what is saved, and what they write would be in memory for longer.
+than what is saved, and what they write would be in memory for longer. Launches that write parts of one tensor, as of a
+concatenation, do not need one another if the parts lie apart.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from cuesta.dialects.kernel_module import kernel_modules, launch_parameters, lau
 from cuesta.dialects.kernel_scatter import is_scatter
 from cuesta.dialects.named_linalg import is_generic
 from cuesta.dialects.product import FACTOR, tile_of
+from cuesta.passes.analysis.memory_parts import Parts
 from cuesta.passes.infra.graph_rewrite import functions
 from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.passes.plan_memory.lifetimes import byte_count
@@ -31,8 +33,9 @@ from cuesta.policy.few_rows import FEW_ROWS
 _MOST, _MOST_WRITTEN = 16 << 20, 4 << 20
 #: The most by which the bytes of two launches of a group may differ: they would have other numbers of warps.
 _LIKE = 64
-#: The most launches of a group, and the most groups that one may still join: the latest.
-_MEMBERS, _OPEN = 8, 8
+#: The most launches of a group, the same if all are of one kernel, and the most groups that one may still join: the
+#: latest. A program finds its member by as many comparisons.
+_MEMBERS, _ALIKE, _OPEN = 8, 32, 8
 _PASSED_OVER = {op.OPERATION_NAME for op in (host.View, host.Alloc)}
 
 
@@ -78,36 +81,46 @@ class _Group:
     #: The bytes of the first member, and whether it multiplies blocks.
     bytes: int
     multiplies: bool
-    read: set[ir.Value] = field(default_factory=set)
-    written: set[ir.Value] = field(default_factory=set)
+    touched: _Touched = field(default_factory=lambda: _Touched(Parts(), Parts()))
 
-    def takes(self, touched: _Touched, size: int, multiplies: bool) -> bool:
+    def takes(self, op: ir.Operation, touched: _Touched, size: int, multiplies: bool) -> bool:
         """Whether a launch of so many bytes may move up to the group: nothing since uses what it writes, or makes what
         it needs."""
         return (
-            len(self.members) < _MEMBERS
+            len(self.members) < (_ALIKE if self._is_all(host.Launch.kernel.of(op)) else _MEMBERS)
             and multiplies == self.multiplies
             and size <= self.bytes * _LIKE
             and self.bytes <= size * _LIKE
-            and not touched.written & (self.read | self.written)
-            and not touched.read & self.written
+            and not touched.needs(self.touched)
         )
+
+    def _is_all(self, kernel: str) -> bool:
+        """Whether all members launch this kernel."""
+        return all(host.Launch.kernel.of(member) == kernel for member in self.members)
 
 
 @dataclass(frozen=True)
 class _Touched:
-    """The memory that an op reads and writes: allocations, results of calls, arguments."""
+    """The memory that ops read and write."""
 
-    read: set[ir.Value]
-    written: set[ir.Value]
+    read: Parts
+    written: Parts
 
     @staticmethod
     def of(op: ir.Operation) -> _Touched:
-        operands = [host.base_of(x)[0] for x in op.operands]
+        operands = list(op.operands)
         if host.Launch.matches(op):
             outputs = host.Launch.outputs.of(op)
-            return _Touched(set(operands[:-outputs]), set(operands[-outputs:]))
-        return _Touched(set(operands), {*operands, *op.results})  # a call may write any of them
+            return _Touched(Parts.of(operands[:-outputs]), Parts.of(operands[-outputs:]))
+        return _Touched(Parts.of(operands), Parts.of([*operands, *op.results]))  # a call may write any of them
+
+    def needs(self, earlier: _Touched) -> bool:
+        """Whether ops that touch this may not move above those that touched `earlier`."""
+        return self.written.meet(earlier.read) or self.written.meet(earlier.written) or self.read.meet(earlier.written)
+
+    def add(self, others: _Touched) -> None:
+        self.read.add(others.read)
+        self.written.add(others.written)
 
 
 def _group(block: ir.Block, heights: Mapping[str, float], scatters: Collection[str]) -> None:
@@ -123,7 +136,7 @@ def _group(block: ir.Block, heights: Mapping[str, float], scatters: Collection[s
         height = heights.get(host.Launch.kernel.of(op), 0) if host.Launch.matches(op) else math.inf
         size = _small_bytes(op, scatters) if height <= FEW_ROWS else None
         multiplies = height > 0
-        taking = [group for group in opened if size is not None and group.takes(touched, size, multiplies)]
+        taking = [group for group in opened if size is not None and group.takes(op, touched, size, multiplies)]
         # The group whose first launch is most alike is the likeliest to have the same number of warps.
         chosen = min(taking, key=lambda group: abs(math.log((size or 1) / group.bytes)), default=None)
         if chosen is not None:
@@ -134,8 +147,7 @@ def _group(block: ir.Block, heights: Mapping[str, float], scatters: Collection[s
             opened = [*opened[1 - _OPEN :], groups[-1]]
         # A launch that moved up to a group is before the groups that were opened later.
         for group in opened if chosen is None else opened[: opened.index(chosen) + 1]:
-            group.read |= touched.read
-            group.written |= touched.written
+            group.touched.add(touched)
     for number, group in enumerate(group for group in groups if len(group.members) > 1):
         for op in group.members:
             host.Launch.together.put(op, number)

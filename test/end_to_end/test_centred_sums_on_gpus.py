@@ -71,3 +71,19 @@ def test_norm(written: list[CentredSums], dtype: torch.dtype) -> None:
     assert written
     tolerance = 1e-4 if dtype == torch.float32 else 2e-2
     torch.testing.assert_close(actual, norm(x, w, b), rtol=tolerance, atol=tolerance)
+
+
+def test_what_is_summed_is_kept(written: list[CentredSums]) -> None:
+    """A sum of two tensors and its statistics, of a number of rows that no block divides."""
+
+    def residual(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        return (x + y, *statistics(x + y))
+
+    torch.manual_seed(0)
+    x, y = torch.randn(2, 3, 2501, 72).bfloat16()
+    torch._dynamo.reset()
+    actual = torch.compile(residual, backend="cuesta", options={"target": "tt", "cache": False})(x, y)
+    assert written
+    assert torch.equal(actual[0], x + y)
+    for ours, exact in zip(actual[1:], statistics((x + y).double()), strict=True):
+        torch.testing.assert_close(ours.double(), exact.double(), rtol=1e-5, atol=1e-8)

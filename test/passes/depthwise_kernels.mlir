@@ -89,3 +89,31 @@ func.func @residual(%x: tensor<2x8x6x6xbf16>, %w: tensor<8x1x3x3xbf16>, %y: tens
   return %5 : tensor<2x36x8xbf16>
 }
 }
+
+// CHECK: // -----
+// -----
+
+// Zeros on two sides of the images are not written: the second convolution's are, as another reads them too, and the
+// third's, which are put around a single row.
+// CHECK-LABEL: func.func @zeros
+// CHECK-SAME: (%[[X:.*]]: tensor<2x8x6x6xbf16>, %{{.*}}: tensor<2x8x1x6xbf16>
+// CHECK: %[[IMAGES:.*]] = "cuesta.permute"(%[[X]]) {dims = [0, 2, 3, 1]}
+// CHECK: "cuesta.depthwise"(%[[IMAGES]], %{{.*}}) {dilation = [1, 1], padding = [0, 1], stride = [2, 2]} : (tensor<2x6x6x8xbf16>, {{.*}} -> tensor<2x3x3x8xf32>
+// CHECK: "cuesta.depthwise"({{.*}}) {dilation = [1, 1], padding = [0, 0], stride = [2, 2]} : (tensor<2x7x6x8xbf16>
+// CHECK: "cuesta.depthwise"({{.*}}) {dilation = [1, 1], padding = [0, 0], stride = [1, 1]} : (tensor<2x3x6x8xbf16>
+module attributes {cuesta.target = "cuda:90", cuesta.device = "cuda:0"} {
+func.func @zeros(%x: tensor<2x8x6x6xbf16>, %r: tensor<2x8x1x6xbf16>, %w: tensor<8x1x3x3xbf16>) -> (tensor<2x8x3x3xbf16>, tensor<2x8x3x2xbf16>, tensor<2x8x7x6xbf16>, tensor<2x8x1x4xbf16>) {
+  %0 = "cuesta.constant"() {value = 0.0 : f64} : () -> tensor<2x8x6x1xbf16>
+  %1 = "cuesta.cat"(%0, %x) {dim = 3 : i64} : (tensor<2x8x6x1xbf16>, tensor<2x8x6x6xbf16>) -> tensor<2x8x6x7xbf16>
+  %2 = "cuesta.constant"() {value = 0.0 : f64} : () -> tensor<2x8x1x7xbf16>
+  %3 = "cuesta.cat"(%1, %2) {dim = 2 : i64} : (tensor<2x8x6x7xbf16>, tensor<2x8x1x7xbf16>) -> tensor<2x8x7x7xbf16>
+  %4 = "cuesta.convolution"(%3, %w) {stride = [2, 2], padding = [0, 0], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 8 : i64, cudnn = "tensor_cores", result_strides = [[72, 1, 24, 8]]} : (tensor<2x8x7x7xbf16>, tensor<8x1x3x3xbf16>) -> tensor<2x8x3x3xbf16>
+  %5 = "cuesta.constant"() {value = 0.0 : f64} : () -> tensor<2x8x1x6xbf16>
+  %6 = "cuesta.cat"(%x, %5) {dim = 2 : i64} : (tensor<2x8x6x6xbf16>, tensor<2x8x1x6xbf16>) -> tensor<2x8x7x6xbf16>
+  %7 = "cuesta.convolution"(%6, %w) {stride = [2, 2], padding = [0, 0], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 8 : i64, cudnn = "tensor_cores", result_strides = [[48, 1, 16, 8]]} : (tensor<2x8x7x6xbf16>, tensor<8x1x3x3xbf16>) -> tensor<2x8x3x2xbf16>
+  %8 = "cuesta.cat"(%5, %r) {dim = 2 : i64} : (tensor<2x8x1x6xbf16>, tensor<2x8x1x6xbf16>) -> tensor<2x8x2x6xbf16>
+  %9 = "cuesta.cat"(%8, %5) {dim = 2 : i64} : (tensor<2x8x2x6xbf16>, tensor<2x8x1x6xbf16>) -> tensor<2x8x3x6xbf16>
+  %10 = "cuesta.convolution"(%9, %w) {stride = [1, 1], padding = [0, 0], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 8 : i64, cudnn = "tensor_cores", result_strides = [[32, 1, 32, 8]]} : (tensor<2x8x3x6xbf16>, tensor<8x1x3x3xbf16>) -> tensor<2x8x1x4xbf16>
+  return %4, %7, %6, %10 : tensor<2x8x3x3xbf16>, tensor<2x8x3x2xbf16>, tensor<2x8x7x6xbf16>, tensor<2x8x1x4xbf16>
+}
+}

@@ -103,3 +103,31 @@ func.func @two_steps(%x: memref<64x4x64xf32>, %y: memref<64x4x64xf32>) -> (memre
   "host.launch"(%2, %3) {kernel = @kernels::@join, outputs = 1} : (memref<4x64xf32>, memref<64xf32>) -> ()
   return %1, %3 : memref<64xf32>, memref<64xf32>
 }
+
+// -----
+
+// Columns of one tensor that lie apart are written together, and so are rows; what reads some of these columns, and
+// what writes columns that overlap, is not in the group.
+// CHECK-LABEL: func.func @parts
+// CHECK-COUNT-3: kernel = @kernels::@copy, outputs = 1 : i64, together = 0 : i64
+// CHECK-NEXT: return
+// CHECK-LABEL: func.func @overlapping
+// CHECK-NOT: together
+func.func @parts(%x: memref<64x16xf32>, %y: memref<64x16xf32>, %z: memref<64x16xf32>, %all: memref<128x32xf32>) {
+  %0 = "host.view"(%all) {offset = 0} : (memref<128x32xf32>) -> memref<64x16xf32, strided<[32, 1]>>
+  "host.launch"(%x, %0) {kernel = @kernels::@copy, outputs = 1} : (memref<64x16xf32>, memref<64x16xf32, strided<[32, 1]>>) -> ()
+  %1 = "host.view"(%all) {offset = 64} : (memref<128x32xf32>) -> memref<64x16xf32, strided<[32, 1]>>
+  "host.launch"(%y, %1) {kernel = @kernels::@copy, outputs = 1} : (memref<64x16xf32>, memref<64x16xf32, strided<[32, 1]>>) -> ()
+  %2 = "host.view"(%all) {offset = 8192} : (memref<128x32xf32>) -> memref<64x16xf32>
+  "host.launch"(%z, %2) {kernel = @kernels::@copy, outputs = 1} : (memref<64x16xf32>, memref<64x16xf32>) -> ()
+  return
+}
+func.func @overlapping(%x: memref<64x16xf32>, %y: memref<64x4xf32>, %all: memref<64x32xf32>) {
+  %0 = "host.view"(%all) {offset = 0} : (memref<64x32xf32>) -> memref<64x16xf32, strided<[32, 1]>>
+  "host.launch"(%x, %0) {kernel = @kernels::@copy, outputs = 1} : (memref<64x16xf32>, memref<64x16xf32, strided<[32, 1]>>) -> ()
+  %1 = "host.view"(%all) {offset = 60} : (memref<64x32xf32>) -> memref<64x16xf32, strided<[32, 1]>>
+  "host.launch"(%x, %1) {kernel = @kernels::@copy, outputs = 1} : (memref<64x16xf32>, memref<64x16xf32, strided<[32, 1]>>) -> ()
+  %2 = "host.view"(%all) {offset = 116} : (memref<64x32xf32>) -> memref<63x4xf32, strided<[32, 1]>>
+  "host.launch"(%2, %y) {kernel = @kernels::@copy_2, outputs = 1} : (memref<63x4xf32, strided<[32, 1]>>, memref<64x4xf32>) -> ()
+  return
+}

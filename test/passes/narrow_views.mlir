@@ -54,3 +54,23 @@ func.func @returned_wide(%x: tensor<24x256xbf16>) -> tensor<256x24xf32> {
   %1 = "cuesta.permute"(%0) {dims = [1, 0]} : (tensor<24x256xf32>) -> tensor<256x24xf32>
   return %1 : tensor<256x24xf32>
 }
+
+// Parts of a widened tensor are widened apart, unless the whole is in memory, as the caller gets it.
+// CHECK-LABEL: func.func @parts
+// CHECK-SAME: (%[[X:.*]]: tensor<64x32xbf16>, %[[Y:.*]]: tensor<64x32xbf16>
+// CHECK: %[[A:.*]] = "cuesta.slice"(%[[X]]) {starts = [0, 16], steps = [1, 1]} : (tensor<64x32xbf16>) -> tensor<64x16xbf16>
+// CHECK: "cuesta.convert"(%[[A]]) : (tensor<64x16xbf16>) -> tensor<64x16xf32>
+// CHECK: %[[B:.*]] = "cuesta.slice"(%[[X]]) {starts = [0, 0], steps = [1, 1]}
+// CHECK: "cuesta.convert"(%[[B]])
+// CHECK: %[[WIDE:.*]] = "cuesta.convert"(%[[Y]]) : (tensor<64x32xbf16>) -> tensor<64x32xf32>
+// CHECK: "cuesta.slice"(%[[WIDE]])
+func.func @parts(%x: tensor<64x32xbf16>, %y: tensor<64x32xbf16>) -> (tensor<128x16xf32>, tensor<64x32xf32>, tensor<64x16xf32>) {
+  %0 = "cuesta.convert"(%x) : (tensor<64x32xbf16>) -> tensor<64x32xf32>
+  %1 = "cuesta.slice"(%0) {starts = [0, 16], steps = [1, 1]} : (tensor<64x32xf32>) -> tensor<64x16xf32>
+  %2 = "cuesta.slice"(%0) {starts = [0, 0], steps = [1, 1]} : (tensor<64x32xf32>) -> tensor<64x16xf32>
+  %3 = "cuesta.cat"(%1, %2) {dim = 0 : i64} : (tensor<64x16xf32>, tensor<64x16xf32>) -> tensor<128x16xf32>
+  %4 = "cuesta.convert"(%y) : (tensor<64x32xbf16>) -> tensor<64x32xf32>
+  %5 = "cuesta.slice"(%4) {starts = [0, 16], steps = [1, 1]} : (tensor<64x32xf32>) -> tensor<64x16xf32>
+  %6 = "cuesta.exp"(%5) : (tensor<64x16xf32>) -> tensor<64x16xf32>
+  return %3, %4, %6 : tensor<128x16xf32>, tensor<64x32xf32>, tensor<64x16xf32>
+}

@@ -117,6 +117,36 @@ func.func @rounded(%x: tensor<64x56x56x32xbf16>, %w: tensor<3x3x32xbf16>) -> (te
   return %1, %4 : tensor<64x56x56x32xbf16>, tensor<32xf32>
 }
 
+// What is added to a product of ours is the end of its kernel: the sum of both is read in parts, not each of them.
+// CHECK-LABEL: func.func @added
+// CHECK: %[[ADDED:.*]] = "cuesta.add"
+// CHECK: "cuesta.reshape"(%[[ADDED]]) : (tensor<32x256x56x56xbf16>) -> tensor<32x256x{{.*}}xbf16>
+// CHECK-NOT: "cuesta.add"
+func.func @added(%x: tensor<32x56x56x64xbf16>, %w: tensor<64x256xbf16>, %y: tensor<32x256x56x56xbf16> {cuesta.strides = [802816, 1, 14336, 256]}) -> (tensor<32x256x56x56xbf16>, tensor<256xf32>) {
+  %0 = "cuesta.mm"(%x, %w) {product = "128x128x64/4/2"} : (tensor<32x56x56x64xbf16>, tensor<64x256xbf16>) -> tensor<32x56x56x256xf32>
+  %1 = "cuesta.permute"(%0) {dims = [0, 3, 1, 2]} : (tensor<32x56x56x256xf32>) -> tensor<32x256x56x56xf32>
+  %2 = "cuesta.convert"(%1) : (tensor<32x256x56x56xf32>) -> tensor<32x256x56x56xbf16>
+  %3 = "cuesta.add"(%2, %y) : (tensor<32x256x56x56xbf16>, tensor<32x256x56x56xbf16>) -> tensor<32x256x56x56xbf16>
+  %4 = "cuesta.convert"(%3) : (tensor<32x256x56x56xbf16>) -> tensor<32x256x56x56xf32>
+  %5 = "cuesta.sum"(%4) {dims = [0, 2, 3], keepdim = 0} : (tensor<32x256x56x56xf32>) -> tensor<256xf32>
+  return %3, %5 : tensor<32x256x56x56xbf16>, tensor<256xf32>
+}
+
+// What a norm makes of a product's result waits for the sums that are taken of this: it is not the product's kernel's.
+// CHECK-LABEL: func.func @normed
+// CHECK: %[[NARROW:.*]] = "cuesta.convert"(%{{.*}}) : (tensor<32x56x56x256xf32>) -> tensor<32x56x56x256xbf16>
+// CHECK: "cuesta.reshape"(%[[NARROW]]) : (tensor<32x56x56x256xbf16>) -> tensor<[[PARTS:.*]]xbf16>
+// CHECK: "cuesta.sub"({{.*}} -> tensor<[[PARTS]]xbf16>
+func.func @normed(%x: tensor<32x56x56x64xbf16>, %w: tensor<64x256xbf16>) -> (tensor<32x56x56x256xbf16>, tensor<256xf32>) {
+  %0 = "cuesta.mm"(%x, %w) {product = "128x128x64/4/2"} : (tensor<32x56x56x64xbf16>, tensor<64x256xbf16>) -> tensor<32x56x56x256xf32>
+  %1 = "cuesta.convert"(%0) : (tensor<32x56x56x256xf32>) -> tensor<32x56x56x256xbf16>
+  %2 = "cuesta.amax"(%1) {dims = [0, 1, 2], keepdim = 0} : (tensor<32x56x56x256xbf16>) -> tensor<256xbf16>
+  %3 = "cuesta.sub"(%1, %2) : (tensor<32x56x56x256xbf16>, tensor<256xbf16>) -> tensor<32x56x56x256xbf16>
+  %4 = "cuesta.convert"(%3) : (tensor<32x56x56x256xbf16>) -> tensor<32x56x56x256xf32>
+  %5 = "cuesta.sum"(%4) {dims = [0, 1, 2], keepdim = 0} : (tensor<32x56x56x256xf32>) -> tensor<256xf32>
+  return %3, %5 : tensor<32x56x56x256xbf16>, tensor<256xf32>
+}
+
 // The results of parts are added up in one step: programs reduce columns side by side.
 // CHECK-LABEL: func.func @few_rows
 // CHECK-NOT: cuesta.reshape

@@ -4,6 +4,7 @@
         d = x - mean
         mean = mean + d / n
         squares = squares + d (x - mean)
+        store(what x is made of)                            where another kernel reads it
     w = how many rows a place has had
     total = sum(w mean)                                     then the mean of all is known
     store(total), store(sum(squares + w (mean - total / R)²))
@@ -28,7 +29,7 @@ from cuesta.dialects.tt.types import element_of, shape_of
 from cuesta.dialects.upstream_fields import CONSTANT
 from cuesta.lowering.linalg_to_tt import reduction
 from cuesta.lowering.linalg_to_tt.frame import Frame, Value, stretched
-from cuesta.lowering.linalg_to_tt.kernel import KernelWriter, Node
+from cuesta.lowering.linalg_to_tt.kernel import KernelWriter, Node, Output
 from cuesta.lowering.linalg_to_tt.last_block import last_block
 from cuesta.lowering.linalg_to_tt.one_loop.makers import are_same, is_op, made, maker
 from cuesta.sizes import Number
@@ -82,26 +83,41 @@ def write_centred_sums(writer: KernelWriter, found: CentredSums) -> None:
     (c,), frame = found.total.reduced, writer.frame
     shape, kind = frame.shape(found.classes), found.total.op.results[0].type.element_type
     nothing = tt.full(shape, kind, 0)
-    loop = frame.loop(frame.turns([c]), [nothing, nothing])
+    loop, stores = frame.loop(frame.turns([c]), [nothing, nothing]), _stored_before(writer, c)
     with ir.InsertionPoint(loop.body), found.squares.op.location:
-        scf.YieldOp(_turn(writer.copy(), found, loop.induction_variable, *loop.inner_iter_args))
+        scf.YieldOp(_turn(writer.copy(), found, stores, loop.induction_variable, *loop.inner_iter_args))
     mean, squares = loop.results
     rows = stretched(_rows(frame, c, kind), shape)
     _finish(writer, found.total, arith.mulf(mean, rows))
     writer.emit(found.mean)
     apart = arith.subf(mean, stretched(writer.value(found.mean.op.results[0]), shape))
     _finish(writer, found.squares, arith.addf(squares, arith.mulf(rows, arith.mulf(apart, apart))))
-    writer.write_rest(c)
+    writer.write_rest(c, stores)
 
 
-def _turn(own: KernelWriter, found: CentredSums, start: Value, mean: Value, squares: Value) -> list[Value]:
-    """The means and the sums of squares with the block at `start`; `own` is a writer for this block alone."""
+def _stored_before(writer: KernelWriter, c: int) -> list[Output]:
+    """The outputs along class c that wait for no sum. Memory that is read as well is written when all is read."""
+    sums = {node.op for node in writer.nodes if node.reduced}
+    read = {value for value, _ in writer.from_memory()}
+    return [
+        output
+        for output in writer.outputs(writer.nodes)
+        if c in output[3] and output[2] not in read and not sums & writer.needed([output[0]])
+    ]
+
+
+def _turn(
+    own: KernelWriter, found: CentredSums, stores: Sequence[Output], start: Value, mean: Value, squares: Value
+) -> list[Value]:
+    """The means and the sums of squares with the block at `start`; `own` is a writer for this block alone, of which it
+    writes `stores`."""
     (c,), frame = found.total.reduced, own.frame
     frame.place_in_loop([c], start)
-    needed = own.needed([found.total]) - {found.total.op}
+    needed = own.needed([found.total, *(output[0] for output in stores)]) - {found.total.op}
     for node in own.nodes:
         if node.op in needed:
             own.emit(node)
+    own.store_outputs(stores)
     is_there = isinstance(found.summed.owner, ir.Block)
     x = own.load(found.summed, found.classes) if is_there else own.value(found.summed)
     x, mask, kind = stretched(x, shape_of(mean)), frame.mask([c]), element_of(mean)

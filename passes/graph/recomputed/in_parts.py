@@ -11,11 +11,12 @@ from cuesta.dialects.clones import repeat_op
 from cuesta.dialects.cuesta.contraction import Depthwise, MatMul
 from cuesta.dialects.cuesta.dialect import names_of
 from cuesta.dialects.cuesta.indexing import Window
-from cuesta.dialects.cuesta.pointwise import Convert
 from cuesta.dialects.cuesta.shape import Expand, Permute, Reshape, Slice, Unfold
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import byte_count, shape_of, spelling_of
+from cuesta.passes.analysis.match import only_has_ones
 from cuesta.passes.graph.reshapes.hoist_reshapes import POINTWISE, reshaped_operand
+from cuesta.passes.infra.graph_rewrite import users
 from cuesta.sizes import Number
 
 _B = GraphBuilder()
@@ -48,7 +49,8 @@ def viewed(
 
     A reshape between these ops and the reduction would keep them out of the reduction's kernel, and x in memory. That
     is better where x is computed from much more data, or from several places of a pool's window: each of them would be
-    in memory instead. It is also better where x is what a kernel rounds its sums to: the sums would be in memory.
+    in memory instead. It is also better where x is what a kernel makes of its sums and rounds: the sums would be in
+    memory, or what they are rounded to beside x.
     """
     sizes = shape_of(x)
     made: dict[ir.Value, ir.Value] = {}
@@ -59,7 +61,7 @@ def viewed(
             op = maker(value)
             moved = _traffic(value, known)
             is_much = sum(moved.values()) > _MOST_MOVED * byte_count(value) or _reads_window(moved)
-            is_better_read = is_much or _rounds_kernel(value, moved)
+            is_better_read = is_much or _ends_kernel(value)
             if op is None or op.name not in POINTWISE or shape_of(value) != sizes or is_better_read:
                 made[value] = view(value)
             else:
@@ -93,14 +95,24 @@ def _reads_window(moved: Collection[ir.Value]) -> bool:
     return sum(maker(value, Window) is not None for value in moved) > 1
 
 
-def _rounds_kernel(value: ir.Value, moved: Collection[ir.Value]) -> bool:
-    """Whether a value is narrower than what it is converted from, and one of the values `moved` that it is computed
-    from is what a kernel of ours computes that no reduction joins, such as a convolution's sums."""
-    op = maker(value, Convert)
-    narrows = op is not None and byte_count(value) < byte_count(op.operands[0])
-    return narrows and any(_is_kernels(x) for x in moved)
+def _ends_kernel(value: ir.Value) -> bool:
+    """Whether pointwise ops make a value of the sums that a kernel of ours computes and no reduction joins, such as a
+    convolution's, and of nothing else that is made of them: the kernel rounds it to less than the sums."""
+    sums, pending = set[ir.Value](), [value]
+    while pending:
+        op = maker(pending.pop())
+        if op is None or op.name not in POINTWISE:
+            continue
+        for x in op.operands:
+            if _is_kernels(x):
+                sums.add(x)
+            elif shape_of(x) == shape_of(value) and len(users(x)) == 1:
+                pending.append(x)
+    return any(byte_count(value) < byte_count(x) for x in sums)
 
 
 def _is_kernels(value: ir.Value) -> bool:
     op = maker(value)
+    while op is not None and (Permute.matches(op) or only_has_ones(op)):
+        op = maker(op.operands[0])
     return op is not None and (Depthwise.matches(op) or MatMul.product.is_on(op))

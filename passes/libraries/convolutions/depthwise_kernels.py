@@ -10,6 +10,9 @@ and of cuDNN in channels_last: 32x96x56x56 with 7x7 windows 47 and 73, 32x768x7x
 28; row-major, ATen takes 330, 47 and 104. cuDNN's gradient of the images takes 167, 28 and 43 (decision 30).
 
 With a stride, the gradient of the images stays with cuDNN: of the places of a window, each element has its own.
+
+Zeros that are put around the images for this convolution alone, as on two sides where a stride of 2 is to halve them,
+are not written: the kernel counts what lies outside as 0, and whatever makes the images has its rows side by side.
 """
 
 from __future__ import annotations
@@ -18,16 +21,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from cuesta._mlir import ir
-from cuesta.dialects import types
+from cuesta.dialects import maker, types
 from cuesta.dialects.aten import Call
 from cuesta.dialects.cuesta.contraction import Convolution, Depthwise, convolution_arguments
+from cuesta.dialects.cuesta.shape import Cat
 from cuesta.dialects.cuesta.traced_strides import RESULT_STRIDES
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.top_module import target_of
-from cuesta.dialects.types import opmath, shape_of, spelling_of
+from cuesta.dialects.types import opmath, shape_of, spelling_of, static
 from cuesta.passes.analysis.layout import CHANNELS_LAST, FROM_CHANNELS_LAST
+from cuesta.passes.analysis.match import number
 from cuesta.passes.graph.reshapes.split_readers import Merged, split_readers
-from cuesta.passes.infra.graph_rewrite import erase_dead, replace, rewrite_ops
+from cuesta.passes.infra.graph_rewrite import erase_dead, replace, rewrite_ops, users
 from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.passes.libraries.convolutions.convolution_gradients import (
     are_gradients,
@@ -58,7 +63,12 @@ def _convolution(op: ir.Operation) -> None:
     """Replaces a convolution, and computes what follows it in the order of its kernel, whatever views lie between."""
     x, weight, *bias = op.operands
     stride, padding, dilation, *_ = parameters = convolution_arguments(op)
-    if not (_is_depthwise(x, weight, parameters) and _reads(x, weight, padding) and _in_channels_last(op, 0)):
+    if not (_is_depthwise(x, weight, parameters) and _in_channels_last(op, 0)):
+        return
+    inner, before = _without_zeros(x)
+    if 1 not in shape_of(inner)[2:]:
+        x, padding = inner, [own + more for own, more in zip(padding, before, strict=True)]
+    elif not _reads(x, weight, padding):
         return
     total = _depthwise(x, weight, op.results[0], stride, padding, dilation)
     for b in bias:
@@ -101,6 +111,22 @@ def _is_depthwise(x: ir.Value, weight: ir.Value, parameters: Sequence[Any]) -> b
     if inner != 1 or not groups == channels == shape_of(x)[1] or groups == 1 or 0 in shape_of(x):
         return False
     return 1 < window[0] * window[1] <= _MOST_PLACES
+
+
+def _without_zeros(images: ir.Value) -> tuple[ir.Value, list[int]]:
+    """Images [N, C, H, W] without the zeros that one reader wants around them, and how many rows and columns of these
+    were put before them."""
+    before = [0, 0]
+    while (op := maker(images, Cat)) is not None and len(users(images)) == 1 and Cat.dim.of(op) >= 2:
+        first, last = op.operands
+        if number(last) == 0:
+            images = first
+        elif number(first) == 0:
+            before[Cat.dim.of(op) - 2] += static(shape_of(first)[Cat.dim.of(op)])
+            images = last
+        else:
+            break
+    return images, before
 
 
 def _reads(images: ir.Value, weight: ir.Value, padding: Sequence[int]) -> bool:
