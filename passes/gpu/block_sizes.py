@@ -72,6 +72,9 @@ _COLUMNS, _ROWS, _AT_ONCE, _MULTIPLICATIONS, _LOAD, _SPARE = 8, 7, 4, 400, 2, 1.
 #: each. For four sums of 7x7 windows in each of seven rows it then loads and converts 306 numbers, not 560, with as
 #: many registers.
 _NEIGHBOURS = 2
+#: Rows that tensor cores multiply at once from capability 9.0 on. With blocks of fewer they take other instructions: an
+#: epilogue of 32 rows took 1008 of them, of 64 rows 720.
+AT_ONCE = 64
 #: Most sums of matrix products per warp: 128 registers of each thread.
 SUMS = 4096
 
@@ -271,16 +274,20 @@ def _are_apart(whole: Collection[int], spaces: Sequence[Sequence[int]]) -> bool:
     return any(not any({*pair} <= {*space} for space in spaces) for pair in itertools.combinations(whole, 2))
 
 
-def product_blocks(products: Sequence[ir.Operation], classes: int) -> Blocks:
-    """The block of a kernel of matrix products. Products that share their loops have one tile, which is halved until
-    all sums fit registers. The products that left factors are computed from each sum along a class of their own, and
-    those of computed factors each have columns of their own."""
+def product_blocks(products: Sequence[ir.Operation], sizes: Sequence[int]) -> Blocks:
+    """The block of a kernel of matrix products; `sizes` are 0 for classes of which only a call tells. Products that
+    share their loops have one tile, which is halved until all sums fit registers. The products that left factors are
+    computed from each sum along a class of their own, and those of computed factors each have columns of their own.
+
+    Rows that are several dims, as of images with a scale each, have blocks along one of them, and the tile was chosen
+    for all: a block has no more rows than cover that dim, but `AT_ONCE`, and fewer warps.
+    """
     through = [op for op in products if FACTOR.is_on(op)]
     chief = (through or products)[0]
     tile = tile_of(chief)
     assert tile is not None
     m, n, k = roles_of(chief)
-    blocks = [1] * classes
+    blocks = [1] * len(sizes)
     if through:
         for op in products:
             own = tile_of(op)
@@ -292,6 +299,9 @@ def product_blocks(products: Sequence[ir.Operation], classes: int) -> Blocks:
             assert own is not None
             blocks[roles_of(op)[1]] = own.n
         return Blocks(tuple(blocks), (k,), tile.warps, tile.stages)
+    most = max(power_at_least(sizes[m]), AT_ONCE) if sizes[m] else tile.m
+    if tile.m > most:
+        tile = replace(tile, m=most, warps=max(tile.warps * most // tile.m, min(tile.warps, 4)))
     blocks[m], blocks[n], blocks[k] = tile.m, tile.n, tile.k
     while len(products) * blocks[m] * blocks[n] > SUMS * tile.warps:
         blocks[max((m, n), key=lambda c: blocks[c])] //= 2

@@ -189,7 +189,7 @@ class _Kernel:
 
     def choose(self, least: Mapping[int, int]) -> Blocks:
         if self.products:
-            return product_blocks(self.products, len(self.sizes))
+            return product_blocks(self.products, [n if isinstance(n, int) else 0 for n in self.sizes])
         for generic in self.generics:
             if dims := windowed_dims(generic):
                 (*_, channels), *_ = operand_classes(generic)  # of the weight
