@@ -18,14 +18,13 @@ from torch import Tensor
 from torch.fx import Node
 from torch.utils.checkpoint import CheckpointPolicy
 
-from cuesta.frontend.fx_nodes import is_for_gpu, keep_results, packet_of
+from cuesta.frontend.fx_nodes import is_for_gpu, keep_results, lies_in_operands_memory, packet_of
 from cuesta.frontend.fx_passes.fx_pipeline import TrainingStep
-from cuesta.frontend.python_steps import is_view
 from cuesta.targets import Target
 
 aten = torch.ops.aten
 
-#: The most ops, views aside, of which a value is computed anew.
+#: The most ops of a value's size, views aside, that compute it anew.
 _MOST_OPS = 4
 #: How much more may be read than the value has bytes: its factors, such as the slopes of an activation.
 _MOST_READ = 9 / 8
@@ -81,13 +80,18 @@ def _chain(value: Node, known: Collection[str]) -> list[Node]:
         node = pending.pop()
         if node in found or (node is not value and node.name in known):
             continue
-        if node.op != "call_function" or not (_is_by_element(node) or is_view(node)):
+        if node.op != "call_function" or not (_is_by_element(node) or lies_in_operands_memory(node)):
             return []
         found[node] = None
         pending += node.all_input_nodes
-        if sum(not is_view(n) for n in found) > _MOST_OPS:
+        if sum(_is_work(n, value) for n in found) > _MOST_OPS:
             return []
     return [node for node in value.graph.nodes if node in found]
+
+
+def _is_work(node: Node, value: Node) -> bool:
+    """Whether an op takes as long as the value has elements: neither a view, nor the conversion of a factor."""
+    return not lies_in_operands_memory(node) and bool(node.meta["val"].numel() >= value.meta["val"].numel())
 
 
 def _is_by_element(node: Node) -> bool:
@@ -100,7 +104,7 @@ def _is_read_in_kernels(value: Node) -> bool:
     """Whether only ops read a value, or views of it, in whose kernels it can be computed."""
 
     def is_fine(user: Node) -> bool:
-        if is_view(user):
+        if lies_in_operands_memory(user):
             return _is_read_in_kernels(user)
         return _is_by_element(user) or packet_of(user) in _IN_KERNELS
 
