@@ -74,3 +74,15 @@ def test_sizes_that_vary_are_computed_at_run_time() -> None:
     for size in (5, 6, 7):
         x = torch.randn(1, 2, size, size)
         torch.testing.assert_close(compiled(x), resized(x))
+
+
+def test_positions_that_are_returned_are_the_callers() -> None:
+    def read(x: Tensor) -> tuple[Tensor, Tensor]:
+        at = torch.arange(8) * 3 % 8
+        return x[at], at.view(2, 4)
+
+    x = torch.randn(8)
+    compiled = torch.compile(read, backend="cuesta")
+    _, at = compiled(x)
+    at.add_(1)
+    torch.testing.assert_close(compiled(x), read(x))

@@ -18,7 +18,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from cuesta.frontend.fx_nodes import packet_of
-from cuesta.frontend.fx_passes.constants.found_constants import constants_of, is_read
+from cuesta.frontend.fx_passes.constants.found_constants import constants_of, is_read, is_returned
 from cuesta.frontend.fx_passes.node_writer import NodeWriter
 from cuesta.frontend.python_steps import is_view
 
@@ -32,7 +32,8 @@ _POSITIONS = {
 
 
 def hold_positions(gm: GraphModule) -> None:
-    """Replaces positions that depend on no input, and what shares their arithmetic, by tensors that the graph holds."""
+    """Replaces positions that depend on no input, and what shares their arithmetic, by tensors that the graph holds, but
+    for what the graph returns, which has memory of its own."""
     sources = constants_of(gm)
     positions = {base for node in gm.graph.nodes for base in map(_viewed, _positions(node)) if sources.get(base)}
     if not positions:
@@ -41,7 +42,7 @@ def hold_positions(gm: GraphModule) -> None:
     computed = [node for node in sources if node.op != "get_attr" and not shared.isdisjoint(sources[node])]
     write = NodeWriter(gm, "positions")
     for node in computed:
-        if node not in positions and not is_read(node, sources):
+        if is_returned(node) or (node not in positions and not is_read(node, sources)):
             continue
         constant = write.evaluated(node, node.meta["val"].device)
         if constant is not None:

@@ -71,3 +71,8 @@ def _reads(user: Node, constants: Container[Node]) -> bool:
     if user in constants and is_view(user):
         return any(_reads(n, constants) for n in user.users)
     return user not in constants
+
+
+def is_returned(node: Node) -> bool:
+    """Whether the graph returns a value, or a view of it: its caller may write into what it gets."""
+    return any(user.op == "output" or (is_view(user) and is_returned(user)) for user in node.users)

@@ -15,7 +15,13 @@ import torch
 from torch.fx import GraphModule, Node
 
 from cuesta.frontend.fx_nodes import packet_of
-from cuesta.frontend.fx_passes.constants.found_constants import LARGEST, constants_of, is_constructor, is_read
+from cuesta.frontend.fx_passes.constants.found_constants import (
+    LARGEST,
+    constants_of,
+    is_constructor,
+    is_read,
+    is_returned,
+)
 from cuesta.frontend.fx_passes.node_writer import NodeWriter
 from cuesta.frontend.python_steps import is_view
 
@@ -33,7 +39,7 @@ def hold_constants(gm: GraphModule) -> None:
     for node in constants:
         if not _is_by_element(node) or not apart.isdisjoint(node.all_input_nodes):
             apart.add(node)
-    for node in [n for n in constants if n in apart and is_read(n, constants) and not _is_returned(n)]:
+    for node in [n for n in constants if n in apart and is_read(n, constants) and not is_returned(n)]:
         if node.meta["val"].numel() <= LARGEST:
             held = write.evaluated(node, node.meta["val"].device)
             if held is not None:
@@ -47,8 +53,3 @@ def _is_by_element(node: Node) -> bool:
     is_pointwise = torch.Tag.pointwise in getattr(node.target, "tags", ())
     is_plain = node.op == "get_attr" or is_constructor(node) or is_view(node)
     return is_plain or is_pointwise or packet_of(node) in _BY_ELEMENT
-
-
-def _is_returned(node: Node) -> bool:
-    """Whether the graph returns a value, or a view of it: its caller may write into what it gets."""
-    return any(user.op == "output" or (is_view(user) and _is_returned(user)) for user in node.users)
