@@ -32,8 +32,8 @@ _POSITIONS = {
 
 
 def hold_positions(gm: GraphModule) -> None:
-    """Replaces positions that depend on no input, and what shares their arithmetic, by tensors that the graph holds, but
-    for what the graph returns, which has memory of its own."""
+    """Replaces positions that depend on no input, and what shares their arithmetic, by tensors that the graph holds.
+    What the graph returns stays: its caller may write into it."""
     sources = constants_of(gm)
     positions = {base for node in gm.graph.nodes for base in map(_viewed, _positions(node)) if sources.get(base)}
     if not positions:
