@@ -41,12 +41,12 @@ class Convention:
         return replace(self, outputs=outputs, sources=[])
 
     def with_results(
-        self, positions: Collection[int], count: int, but: Collection[int]
+        self, positions: Collection[int], count: int, without: Collection[int]
     ) -> tuple[Convention, list[int]]:
         """The convention of a run that itself returns the arguments at these positions of the outputs, behind the
-        `count` results of its program, `but` for some; and the numbers of the program's tensors that it returns there.
-        Arguments that the program does not take are left to the caller, as before."""
-        numbers = {argument: number for number, argument in enumerate(self.tensor_arguments) if number not in but}
+        `count` results of its program. Also the numbers of the program's tensors that the run returns there. The caller
+        still returns the tensors numbered in `without`, and arguments that the program does not take."""
+        numbers = {argument: number for number, argument in enumerate(self.tensor_arguments) if number not in without}
         outputs, returned = list(self.outputs), dict[int, int]()
         for position in positions:
             output = outputs[position]

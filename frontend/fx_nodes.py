@@ -77,6 +77,17 @@ def makes(node: Node) -> bool:
     return isinstance(node.target, OpOverload) and not tensor_nodes((node.args, node.kwargs))
 
 
+def is_pointwise(node: Node) -> bool:
+    """Whether a node calls an op that torch tags as pointwise."""
+    return torch.Tag.pointwise in getattr(node.target, "tags", ())
+
+
+def is_by_element(node: Node) -> bool:
+    """Whether a node computes each element from those at the same place, without random numbers."""
+    is_random = torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+    return not is_random and (is_pointwise(node) or packet_of(node) is torch.ops.aten._to_copy)
+
+
 def is_complex(node: Node) -> bool:
     """Whether an operand or a result of a node is complex."""
     metas = [n.meta["val"] for n in tensor_nodes((node.args, node.kwargs))] + result_metas(node)

@@ -164,8 +164,8 @@ def _bound(made: MadeProgram, gm: GraphModule, request: Request, report: GraphRe
     passed: list[int] = []
     if recorded:
         metadata = program.metadata
-        there = {*_static_tensors(convention, request), *metadata["mutates"]}
-        convention, passed = convention.with_results(request.saved_arguments, len(metadata["results"]), there)
+        in_place = {*_static_tensors(convention, request), *metadata["mutates"]}
+        convention, passed = convention.with_results(request.saved_arguments, len(metadata["results"]), in_place)
 
     def run(sized: Executable) -> Run:
         called = _recorded(sized, convention, request, report, passed) if recorded else sized

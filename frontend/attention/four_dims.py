@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.fx import Node
 
-_SDPA = torch.nn.functional.scaled_dot_product_attention
+SDPA = torch.nn.functional.scaled_dot_product_attention
 
 
 def in_four_dims(node: Node) -> Node:
@@ -26,19 +26,19 @@ def in_four_dims(node: Node) -> Node:
     outer dims."""
     call = {**dict(zip(("query", "key", "value", "attn_mask"), node.args, strict=False)), **node.kwargs}
     factors: list[Any] = [call.pop(name, None) for name in ("query", "key", "value")]
-    q, k, v = map(_meta, factors)
-    output, mask = _meta(node), call.get("attn_mask")
+    q, k, v = map(plain_meta, factors)
+    output, mask = plain_meta(node), call.get("attn_mask")
     if q is None or k is None or v is None or output is None or len(node.args) > 4:
         return node
     outer = q.shape[:-2]
     if q.dim() in (2, 4) or not outer == k.shape[:-2] == v.shape[:-2] or not all(isinstance(n, int) for n in outer):
         return node
-    if mask is not None and ((shown := _meta(mask)) is None or shown.dim() > 2):
+    if mask is not None and ((shown := plain_meta(mask)) is None or shown.dim() > 2):
         return node
     how = ("unsqueeze", 1) if q.dim() == 3 else ("flatten", 1, -3)
     with node.graph.inserting_before(node):
         flat = [_method(node, x, *how) for x in factors]
-        whole = node.graph.call_function(_SDPA, tuple(flat), call)
+        whole = node.graph.call_function(SDPA, tuple(flat), call)
         inner = flat[0].meta["example_value"].shape[:-1]
         whole.meta = {**node.meta, "example_value": output.new_empty(*inner, output.shape[-1])}
         result = _method(node, whole, *(("squeeze", 1) if q.dim() == 3 else ("unflatten", 1, tuple(outer[1:]))))
@@ -47,7 +47,7 @@ def in_four_dims(node: Node) -> Node:
     return whole
 
 
-def _meta(x: Any) -> Tensor | None:
+def plain_meta(x: Any) -> Tensor | None:
     """The fake tensor of a node; None where that has no plain strided tensor."""
     value = x.meta.get("example_value") if isinstance(x, Node) else None
     return value if isinstance(value, Tensor) and value.layout == torch.strided and not value.is_nested else None

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from cuesta.frontend.fx_nodes import filling_of, is_conversion, packet_of, tensor_nodes
+from cuesta.frontend.fx_nodes import filling_of, is_conversion, is_pointwise, packet_of, tensor_nodes
 from cuesta.frontend.python_steps import is_view
 
 aten = torch.ops.aten
@@ -70,7 +70,7 @@ def may_hide(mask: Node, keys: int) -> bool:
                 return True
         elif is_view(node) or is_conversion(node) or packet is aten.clone:
             pending.append(node.args[0])
-        elif torch.Tag.pointwise in getattr(node.target, "tags", ()) and filling_of(node) is None:
+        elif is_pointwise(node) and filling_of(node) is None:
             if _is_choice(node):
                 return True
             pending += tensor_nodes(node.args)

@@ -21,7 +21,7 @@ from torch.fx import Node
 
 from cuesta.errors import CuestaError
 from cuesta.frontend.attention.constant_masks import classify_mask
-from cuesta.frontend.attention.four_dims import in_four_dims
+from cuesta.frontend.attention.four_dims import SDPA, in_four_dims, plain_meta
 from cuesta.frontend.constant_nodes import erase_unused, writers_before
 from cuesta.frontend.devices import target_of_device
 from cuesta.policy.attention_routes import MASK_ALIGNMENT, ROUTES, AttentionCall, choose_route, takes_fewer_kv_heads
@@ -30,7 +30,6 @@ from cuesta.targets import CPU, Target
 from cuesta.torch_private.fx import chooses_attention
 from cuesta.torch_private.symbolic_shapes import guard_or_false
 
-_SDPA = torch.nn.functional.scaled_dot_product_attention
 _NARROW = (torch.bfloat16, torch.float16)
 
 
@@ -97,7 +96,7 @@ class _Rewriter:
     # -- masks --------------------------------------------------------------------------------
     def prove_mask(self, node: Node, call: _Call) -> None:
         """Drops the call's mask where it hides nothing or is causal; in the second case sets `is_causal`."""
-        q, k = _meta(call.q), _meta(call.k)
+        q, k = plain_meta(call.q), plain_meta(call.k)
         if not isinstance(call.attn_mask, Node) or q is None or k is None or call.is_causal is not False:
             return
         sizes = (q.shape[-2], k.shape[-2])
@@ -110,8 +109,8 @@ class _Rewriter:
     # -- the op -------------------------------------------------------------------------------
     def make_whole(self, node: Node, call: _Call) -> bool:
         """Replaces the node by the custom op where one of ATen's kernels takes the call; returns whether it did."""
-        output, q, k, v = _meta(node), _meta(call.q), _meta(call.k), _meta(call.v)
-        mask = _meta(call.attn_mask)
+        output, q, k, v = plain_meta(node), plain_meta(call.q), plain_meta(call.k), plain_meta(call.v)
+        mask = plain_meta(call.attn_mask)
         if output is None or q is None or k is None or v is None or (mask is None and call.attn_mask is not None):
             return False
         target = self.target_for(q)
@@ -169,7 +168,7 @@ class _Rewriter:
 
     def has_narrow_kernels(self, node: Node) -> bool:
         """Whether a call is on a GPU and gives a narrow float, for which the routes' kernels are."""
-        output = _meta(node)
+        output = plain_meta(node)
         target = None if output is None else self.target_for(output)
         return output is not None and target is not None and target.gpu and output.dtype in _NARROW
 
@@ -186,7 +185,7 @@ class _Rewriter:
 def _relate(call: _Call) -> None:
     """Adds a guard that there are as many keys as values, as attention requires. Sizes that are marked as dynamic have
     separate symbols, and a kernel has to know that these are equal."""
-    k, v = _meta(call.k), _meta(call.v)
+    k, v = plain_meta(call.k), plain_meta(call.v)
     if k is not None and v is not None and min(k.dim(), v.dim()) > 1:
         guard_or_false(k.shape[-2] == v.shape[-2])
 
@@ -196,7 +195,7 @@ def _stays_fast(node: Node, call: _Call) -> bool:
 
     Where torch decomposes the call, it would build a mask for `is_causal`: the old mask is as good then.
     """
-    output, q, k, v = _meta(node), _meta(call.q), _meta(call.k), _meta(call.v)
+    output, q, k, v = plain_meta(node), plain_meta(call.q), plain_meta(call.k), plain_meta(call.v)
     if not call.is_causal or output is None or q is None or k is None or v is None:
         return True
     if q.device.type != "cpu":
@@ -217,15 +216,8 @@ def _calls(graph: torch.fx.Graph) -> Iterator[Node]:
     for node in nodes:
         name = getattr(node.target, "__name__", "")
         nesting += name.endswith("_increment_nesting") - name.endswith("_decrement_nesting")
-        if node.op == "call_function" and node.target is _SDPA and nesting == 0:
+        if node.op == "call_function" and node.target is SDPA and nesting == 0:
             yield node
-
-
-def _meta(node: Any) -> torch.Tensor | None:
-    """The fake tensor of a node; None where the node has no plain strided tensor."""
-    value = node.meta.get("example_value") if isinstance(node, Node) else None
-    plain = isinstance(value, torch.Tensor) and value.layout == torch.strided and not value.is_nested
-    return value if plain else None
 
 
 def _aligned(*tensors: torch.Tensor) -> bool:
@@ -288,7 +280,7 @@ def _unrepeated(node: Node) -> tuple[Node, Any] | None:
 
     Finds x in reshape(expand(x[:, :, None])), as models of the transformers library repeat heads.
     """
-    whole = _meta(node)
+    whole = plain_meta(node)
     if whole is None:
         return None
     own = (node, whole.shape)
@@ -299,7 +291,7 @@ def _unrepeated(node: Node) -> tuple[Node, Any] | None:
         one = expanded.args[0]
         if isinstance(one, Node) and (one.target, one.args[1:]) in _ADDS_DIM:
             few = one.args[0]
-    source, middle = _meta(few), _meta(expanded)
+    source, middle = plain_meta(few), plain_meta(expanded)
     if source is None or middle is None or source.dim() != 4 or middle.dim() != 5 or not _aligned(source):
         return own
     batch, heads, repeats, *rest = middle.shape

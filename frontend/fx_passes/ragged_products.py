@@ -24,7 +24,7 @@ from torch import Tensor
 from torch.fx import GraphModule, Node
 
 from cuesta.frontend.devices import target_of_device
-from cuesta.frontend.fx_nodes import memory_root, packet_of
+from cuesta.frontend.fx_nodes import is_pointwise, memory_root, packet_of
 from cuesta.frontend.fx_passes.node_writer import NodeWriter
 from cuesta.frontend.python_steps import is_view
 from cuesta.targets import Target
@@ -146,8 +146,7 @@ def _is_written_by_us(value: Node) -> bool:
     root = memory_root(value)
     if root.op != "call_function":
         return False
-    tags = getattr(root.target, "tags", ())
-    return torch.Tag.pointwise in tags or packet_of(root) in (aten._to_copy, aten._log_softmax_backward_data)
+    return is_pointwise(root) or packet_of(root) in (aten._to_copy, aten._log_softmax_backward_data)
 
 
 def _padding_of(size: int) -> int:

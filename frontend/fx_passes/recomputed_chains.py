@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.fx import Node
 from torch.utils.checkpoint import CheckpointPolicy
 
-from cuesta.frontend.fx_nodes import is_for_gpu, keep_results, lies_in_operands_memory, packet_of
+from cuesta.frontend.fx_nodes import is_by_element, is_for_gpu, keep_results, lies_in_operands_memory, packet_of
 from cuesta.frontend.fx_passes.fx_pipeline import TrainingStep
 from cuesta.targets import Target
 
@@ -28,8 +28,6 @@ aten = torch.ops.aten
 _MOST_OPS = 4
 #: How much more may be read than the value has bytes: its factors, such as the slopes of an activation.
 _MOST_READ = 9 / 8
-#: Ops that compute each element of their result from one of each operand, beside those that torch tags so.
-_BY_ELEMENT = frozenset({aten._to_copy, aten.clone})
 #: Ops whose kernels compute their operands.
 _IN_KERNELS = frozenset(
     {
@@ -80,7 +78,7 @@ def _chain(value: Node, known: Collection[str]) -> list[Node]:
         node = pending.pop()
         if node in found or (node is not value and node.name in known):
             continue
-        if node.op != "call_function" or not (_is_by_element(node) or lies_in_operands_memory(node)):
+        if node.op != "call_function" or not (_is_made(node) or lies_in_operands_memory(node)):
             return []
         found[node] = None
         pending += node.all_input_nodes
@@ -94,10 +92,10 @@ def _is_work(node: Node, value: Node) -> bool:
     return not lies_in_operands_memory(node) and bool(node.meta["val"].numel() >= value.meta["val"].numel())
 
 
-def _is_by_element(node: Node) -> bool:
-    tags = getattr(node.target, "tags", ())
-    plain = torch.Tag.pointwise in tags or packet_of(node) in _BY_ELEMENT
-    return plain and torch.Tag.nondeterministic_seeded not in tags and isinstance(node.meta.get("val"), Tensor)
+def _is_made(node: Node) -> bool:
+    """Whether a kernel makes a node's tensor element by element."""
+    is_plain = is_by_element(node) or packet_of(node) is aten.clone
+    return is_plain and isinstance(node.meta.get("val"), Tensor)
 
 
 def _is_read_in_kernels(value: Node) -> bool:
@@ -106,7 +104,7 @@ def _is_read_in_kernels(value: Node) -> bool:
     def is_fine(user: Node) -> bool:
         if lies_in_operands_memory(user):
             return _is_read_in_kernels(user)
-        return _is_by_element(user) or packet_of(user) in _IN_KERNELS
+        return _is_made(user) or packet_of(user) in _IN_KERNELS
 
     return bool(value.users) and all(map(is_fine, value.users))
 

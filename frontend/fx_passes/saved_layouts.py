@@ -23,7 +23,7 @@ from torch.fx.node import map_arg
 
 from cuesta.frontend.capture.onednn import is_onednn_convolution
 from cuesta.frontend.capture.tensor_cores import cudnn_kernels
-from cuesta.frontend.fx_nodes import inserting_behind, memory_root, packet_of
+from cuesta.frontend.fx_nodes import inserting_behind, is_pointwise, memory_root, packet_of
 from cuesta.frontend.fx_passes.fx_pipeline import TrainingStep
 from cuesta.policy.convolution_layouts import (
     cuts_patches,
@@ -148,8 +148,7 @@ def _relaid(metas: Mapping[Node, Tensor], images: Collection[Node], node: Node) 
 
 def _keeps_places(node: Node) -> bool:
     """Whether a node's result has its operand's layout, seen with other dims or not."""
-    tags = getattr(node.target, "tags", ())
-    return packet_of(node) in (*_OTHER_DIMS, aten._to_copy) or torch.Tag.pointwise in tags
+    return packet_of(node) in (*_OTHER_DIMS, aten._to_copy) or is_pointwise(node)
 
 
 def _in_channels_last(forward: GraphModule) -> set[Node]:

@@ -47,11 +47,11 @@ def test_outputs(outputs: tuple[Output, ...]) -> None:
 
 def test_arguments_that_the_run_itself_returns() -> None:
     outputs = [*OUTPUTS, Output("argument", 1), Output("argument", 2)]
-    convention, returned = Convention(outputs, [2, 0], [], []).with_results([4, 5, 6], 2, but=[])
+    convention, returned = Convention(outputs, [2, 0], [], []).with_results([4, 5, 6], 2, without=[])
     assert returned == [1, 0]
     assert convention.outputs[:4] == OUTPUTS[:4], "those at other positions stay"
     assert convention.outputs[4:] == [Output("tensor", 2), Output("argument", 1), Output("tensor", 3)]
-    assert Convention(outputs, [2, 0], [], []).with_results([4], 2, but=[1]) == (
+    assert Convention(outputs, [2, 0], [], []).with_results([4], 2, without=[1]) == (
         Convention(outputs, [2, 0], [], []),
         [],
     )

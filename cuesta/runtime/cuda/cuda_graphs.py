@@ -206,11 +206,9 @@ class RecordedProgram:
         """Whether a recording reads these arguments where they are, and copies none that another recording returns."""
         if recording.misplaced(tensors):
             return False
-        returned = self._recorder.returned
-        if returned.keys().isdisjoint(recording.sources(tensors)):
-            return True
-        places = {tensors[i].data_ptr() for i in recording.copied if i not in self._wandering}
-        return not any(place in returned for place in places - recording.returned)
+        sources = zip(recording.copied, recording.sources(tensors), strict=True)
+        others = (at for i, at in sources if i not in self._wandering and at not in recording.returned)
+        return self._recorder.returned.keys().isdisjoint(others)
 
     def _runs_unrecorded(
         self, known: list[Recording], fitting: list[Recording], current: list[Recording], tensors: list[Tensor]
@@ -257,7 +255,7 @@ class RecordedProgram:
     def _record(self, tensors: list[Tensor]) -> Recording:
         fixed, copied = self._sorted(tensors)
         pool, taken = self._to_take(tensors, fixed)
-        passed_on = self._to_pass(tensors, fixed, taken)
+        left = self._to_leave(tensors, fixed, taken)
         arguments = list(tensors)
         # From here on `arguments` alone holds the memory of those taken: when the program has read it, it is free.
         self._take_over(taken, tensors)
@@ -297,7 +295,7 @@ class RecordedProgram:
             if block not in taken.values():
                 recording.overlay(of, [block])
         enter(recording, self._recorder)
-        self._take_over(passed_on, tensors)
+        self._take_over(left, tensors)
         return recording
 
     def _sorted(self, tensors: list[Tensor]) -> tuple[list[int], list[int]]:
@@ -333,7 +331,7 @@ class RecordedProgram:
             return self._recorder.open_pool(self._takes), {}
         return pool, {i: block for i, block in taken.items() if block.pool is pool}
 
-    def _to_pass(self, tensors: list[Tensor], fixed: Sequence[int], taken: dict[int, Block]) -> dict[int, Block]:
+    def _to_leave(self, tensors: list[Tensor], fixed: Sequence[int], taken: dict[int, Block]) -> dict[int, Block]:
         """Of the other arguments those that nobody else holds: later recordings may have their memory."""
         if not self._takes:
             return {}

@@ -14,7 +14,7 @@ from __future__ import annotations
 import torch
 from torch.fx import GraphModule, Node
 
-from cuesta.frontend.fx_nodes import packet_of
+from cuesta.frontend.fx_nodes import is_pointwise, packet_of
 from cuesta.frontend.fx_passes.constants.found_constants import (
     LARGEST,
     constants_of,
@@ -34,11 +34,14 @@ _BY_ELEMENT = frozenset({aten._to_copy, aten.clone, aten.copy, aten.fill, aten.t
 def hold_constants(gm: GraphModule) -> None:
     """Replaces values that depend on no input, and that take more than the kernels of their readers, by tensors that
     the graph holds."""
-    constants, write = constants_of(gm), NodeWriter(gm, "held")
+    constants = constants_of(gm)
     apart: set[Node] = set()
     for node in constants:
         if not _is_by_element(node) or not apart.isdisjoint(node.all_input_nodes):
             apart.add(node)
+    if not apart:
+        return
+    write = NodeWriter(gm, "held")
     for node in [n for n in constants if n in apart and is_read(n, constants) and not is_returned(n)]:
         if node.meta["val"].numel() <= LARGEST:
             held = write.evaluated(node, node.meta["val"].device)
@@ -50,6 +53,5 @@ def hold_constants(gm: GraphModule) -> None:
 
 def _is_by_element(node: Node) -> bool:
     """Whether the kernel that reads a value computes it with its own elements, or reads it from memory."""
-    is_pointwise = torch.Tag.pointwise in getattr(node.target, "tags", ())
     is_plain = node.op == "get_attr" or is_constructor(node) or is_view(node)
-    return is_plain or is_pointwise or packet_of(node) in _BY_ELEMENT
+    return is_plain or is_pointwise(node) or packet_of(node) in _BY_ELEMENT

@@ -22,7 +22,7 @@ import torch
 from torch.fx import GraphModule, Node
 from torch.utils.checkpoint import CheckpointPolicy
 
-from cuesta.frontend.fx_nodes import is_for_gpu, lies_in_operands_memory, packet_of
+from cuesta.frontend.fx_nodes import is_by_element, is_for_gpu, lies_in_operands_memory
 from cuesta.frontend.fx_passes.node_writer import NodeWriter
 from cuesta.targets import Target
 
@@ -117,15 +117,7 @@ def _has_known_sizes(value: object) -> bool:
 
 def _is_computed(node: Node) -> bool:
     """Whether a node's result is computed where it is read: an elementwise op, or a view."""
-    return _is_pointwise(node) or lies_in_operands_memory(node)
-
-
-def _is_pointwise(node: Node) -> bool:
-    """Whether a node computes each element from those at the same place, without random numbers."""
-    tags = getattr(node.target, "tags", ())
-    if torch.Tag.nondeterministic_seeded in tags:
-        return False
-    return torch.Tag.pointwise in tags or packet_of(node) is aten._to_copy
+    return is_by_element(node) or lies_in_operands_memory(node)
 
 
 def _is_narrowed(node: Node, width: int, backward: set[Node]) -> bool:
@@ -179,7 +171,7 @@ def _in_dims_of_scores(softmax: Node) -> tuple[Node, int]:
         if operand.meta["val"].shape[-1:] != x.meta["val"].shape[-1:]:
             break
         source = operand
-    return (source, -1) if source is not x and _is_pointwise(source) else (x, dim)
+    return (source, -1) if source is not x and is_by_element(source) else (x, dim)
 
 
 def _rewrite_gradient(writer: NodeWriter, gradient: Node, anew: Node, dim: object, sizes: list[int]) -> None:
