@@ -10,6 +10,7 @@ from cuesta.dialects import tt
 from cuesta.dialects.clones import repeat_op
 from cuesta.dialects.kernel_fields import APART, IMPLIED
 from cuesta.dialects.tt.types import element_of, shape_of
+from cuesta.dialects.upstream_fields import PREDICATE
 from cuesta.lowering.linalg_to_tt import narrow_math
 from cuesta.lowering.linalg_to_tt.frame import Frame, Value, common_shape
 from cuesta.lowering.linalg_to_tt.positions import compared
@@ -94,7 +95,7 @@ class Elementwise:
             case arith.FloorDivSIOp.OPERATION_NAME:
                 return _floor_division(*common_shape([values[v] for v in op.operands]))
             case arith.CmpIOp.OPERATION_NAME:
-                predicate = arith.CmpIPredicate(op.attributes["predicate"].value)
+                predicate = arith.CmpIPredicate(PREDICATE.of(op))
                 found = compared(self.frame, predicate, *(values[v] for v in op.operands))
                 if found is not None:
                     return found

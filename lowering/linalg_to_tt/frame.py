@@ -153,6 +153,7 @@ class Frame:
         return Turns(0, math.prod(self._counts(classes)), 1)
 
     def loop(self, turns: Turns, starts: Sequence[Value]) -> scf.ForOp:
+        """A loop of these turns, whose iteration arguments begin with `starts`."""
         loop = scf.ForOp(*(self.scalar(n) for n in (turns.begin, turns.end, turns.step)), starts)
         if self.stages > 1:
             LOOP_STAGES.put(loop.operation, self.stages)

@@ -16,7 +16,7 @@ from cuesta._mlir import arith, ir, linalg
 from cuesta.dialects import maker, tt
 from cuesta.dialects.kernel_module import body_ops
 from cuesta.dialects.tt.types import element_of, shape_of
-from cuesta.dialects.upstream_fields import CONSTANT, INDEX_DIM
+from cuesta.dialects.upstream_fields import INDEX_DIM, PREDICATE, constant_of
 from cuesta.lowering.linalg_to_tt import reduction
 from cuesta.lowering.linalg_to_tt.frame import Value
 from cuesta.lowering.linalg_to_tt.kernel import KernelWriter, Node
@@ -82,14 +82,14 @@ def _numbers(writer: KernelWriter, node: Node, x: Value, c: int) -> Access | Non
     op = x.owner
     if op.name in _KEEPING_ZERO:
         return _numbers(writer, node, op.operands[0], c)
-    if op.name == arith.SelectOp.OPERATION_NAME and _is_zero(op.operands[2]):
+    if op.name == arith.SelectOp.OPERATION_NAME and constant_of(op.operands[2]) == 0:
         return _numbers(writer, node, op.operands[0], c)
     if op.name == arith.AndIOp.OPERATION_NAME:
         return next((found for y in op.operands if (found := _numbers(writer, node, y, c)) is not None), None)
     if op.name != arith.CmpIOp.OPERATION_NAME:
         return None
-    predicate, (left, right) = arith.CmpIPredicate(op.attributes["predicate"].value), op.operands
-    if predicate == arith.CmpIPredicate.ne and _is_zero(right):
+    predicate, (left, right) = arith.CmpIPredicate(PREDICATE.of(op)), op.operands
+    if predicate == arith.CmpIPredicate.ne and constant_of(right) == 0:
         return _numbers(writer, node, left, c)
     if predicate != arith.CmpIPredicate.eq:
         return None
@@ -101,7 +101,7 @@ def _is_position(node: Node, x: Value, c: int) -> bool:
     """Whether a number of a node's body is the position along class c."""
     while not isinstance(x.owner, ir.Block) and (x.owner.name in _NEUTRAL or maker(x, arith.IndexCastOp) is not None):
         neutral = _NEUTRAL.get(x.owner.name)
-        others = [y for y in x.owner.operands if neutral is None or _constant(y) != neutral]
+        others = [y for y in x.owner.operands if neutral is None or constant_of(y) != neutral]
         if len(others) != 1:
             return False
         (x,) = others
@@ -116,12 +116,3 @@ def _of_rows(node: Node, x: Value, c: int) -> Access | None:
         return None
     tensor, classes = node.inputs[ir.BlockArgument(x).arg_number]
     return (tensor, classes) if isinstance(tensor.owner, ir.Block) and c not in classes else None
-
-
-def _constant(x: Value) -> int | float | None:
-    op = maker(x, arith.ConstantOp)
-    return None if op is None else CONSTANT.of(op)
-
-
-def _is_zero(x: Value) -> bool:
-    return _constant(x) == 0
