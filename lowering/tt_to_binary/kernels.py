@@ -1,6 +1,6 @@
 """Compiles many kernels at once: looks up known ones, and sends the others to the pool, the longest text first.
 
-warm_up(target)                                    early: starts the processes, and returns at once
+warm_up(target)                                    early: starts the process that forks workers, and returns at once
 compiling = start_compiling(texts, target, cache)  returns at once too
 binaries = compiling.binaries()                    waits
 """
@@ -71,7 +71,7 @@ os.register_at_fork(after_in_child=_forget)
 
 
 def warm_up(target: Target) -> None:
-    """Starts the processes that will compile kernels for `target`, and does not wait for them.
+    """Starts the process that forks those that compile kernels for `target`, and does not wait for it.
 
     Raises CompileError where there is no Triton, or one that cuesta does not work with.
     """
@@ -109,7 +109,6 @@ def start_compiling(
     pool = _state.pool(_python(target)) if jobs else None
     if pool is not None:
         threads = ThreadPoolExecutor(min(pool.size, len(jobs)), "cuesta-triton")
-        pool.warm_up(len(jobs))
         for key, kernel in sorted(jobs.items(), key=lambda job: -len(job[1].text)):
             threads.submit(_compile, pool, kernel, str(target), keep_assembly, key, futures[key], cache)
         threads.shutdown(wait=False)

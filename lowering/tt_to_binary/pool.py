@@ -1,18 +1,14 @@
-"""Runs worker processes, and compiles kernels in them even if a worker dies or hangs.
+"""Compiles kernels in worker processes, even if a worker dies or hangs.
 
-A worker is a plain `python -c …` with pipes: multiprocessing would import the user's main module again. A worker ends
-when its stdin is closed, so it ends with this process, however this process ends. Workers stay for the next kernels;
-`worker.py` says how long.
+A server process forks the workers (server.py); it is started with the first of them, and again if it has ended. Workers
+stay for the next kernels; `worker.py` says how long.
 """
 
 from __future__ import annotations
 
-import fcntl
 import os
 import signal
-import subprocess
 import sys
-import tempfile
 import threading
 from collections import deque
 from pathlib import Path
@@ -21,14 +17,13 @@ from typing import Any
 from cuesta.errors import CompileError, KernelRefused, OutOfResources
 from cuesta.lowering.tt_to_binary.compile import diagnostic
 from cuesta.lowering.tt_to_binary.kernel import KernelBinary, KernelText, pack, receive
+from cuesta.lowering.tt_to_binary.processes import Process, Server, worker_command
 
 _MOST_WORKERS = 32
-_EARLY_WORKERS = 8
-"""What `warm_up` starts before anyone knows how many kernels there will be: each holds a hundred megabytes."""
 _TIMEOUT = 120.0
 """Seconds that a kernel may take."""
 
-_SERVE = "from cuesta.lowering.tt_to_binary.worker import serve; serve()"
+_SERVE = "from cuesta.lowering.tt_to_binary.server import serve; serve()"
 
 
 class _Lost(Exception):
@@ -42,23 +37,8 @@ class _Lost(Exception):
 class Worker:
     """One worker process, as its parent sees it. It answers one request at a time."""
 
-    def __init__(self, command: list[str], environment: dict[str, str] | None = None) -> None:
-        """Starts the process and does not wait for it. Raises CompileError where it cannot be started."""
-        self._log = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
-        # A worker truncates its log for each kernel: without O_APPEND, the next write would leave a hole before it.
-        fcntl.fcntl(self._log, fcntl.F_SETFL, fcntl.fcntl(self._log, fcntl.F_GETFL) | os.O_APPEND)
-        try:
-            self.process = subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=self._log,
-                env=environment,
-                bufsize=0,
-            )
-        except OSError as error:
-            self._log.close()
-            raise CompileError(f"cannot start a process that runs Triton: {command[0]}: {error.strerror}") from None
+    def __init__(self, process: Process) -> None:
+        self.process = process
 
     @property
     def alive(self) -> bool:
@@ -85,12 +65,10 @@ class Worker:
         return answer
 
     def end(self) -> None:
-        """Kills the process, and closes its pipes and its log."""
+        """Kills the process, and closes its pipes."""
         self.process.kill()
         self.process.wait()
-        for pipe in (self.process.stdin, self.process.stdout, self._log):
-            if pipe is not None:
-                pipe.close()
+        self.process.close()
 
     def _end_hung(self, hung: threading.Event) -> None:
         hung.set()
@@ -101,8 +79,8 @@ class Worker:
         if hung:
             return _Lost(f"compiling took longer than {timeout:.0f} s")
         how = f"by {signal.Signals(-code).name}" if code < 0 else f"with status {code}"
-        said = os.pread(self._log.fileno(), os.fstat(self._log.fileno()).st_size, 0).decode(errors="replace")
-        return _Lost(f"the process ended {how}: {diagnostic(said, 'it said nothing')}", by_itself=code == 0)
+        said = diagnostic(self.process.said(), "it said nothing")
+        return _Lost(f"the process ended {how}: {said}", by_itself=code == 0)
 
 
 class Pool:
@@ -113,16 +91,16 @@ class Pool:
         self.size = size or min(_MOST_WORKERS, len(os.sched_getaffinity(0)))
         self.command = _command(python)
         self._timeout = timeout
+        self._server: Server | None = None
         self._idle: deque[Worker] = deque()
         self._busy: set[Worker] = set()
         self._changed = threading.Condition()
         self._ended = False
 
-    def warm_up(self, count: int | None = None) -> None:
-        """Starts workers up to `count`, but for no more than the pool's size, without waiting for them."""
+    def warm_up(self) -> None:
+        """Starts the server, which takes long to be ready, and does not wait for it. Workers are then quickly there."""
         with self._changed:
-            for _ in range(min(count or _EARLY_WORKERS, self.size) - len(self._idle) - len(self._busy)):
-                self._idle.append(Worker(self.command))
+            self._running_server()
 
     def compile(self, kernel: KernelText, target: str, keep_assembly: bool) -> KernelBinary:
         """The kernel's binary. A worker that dies or hangs while it compiles is replaced once.
@@ -162,10 +140,10 @@ class Pool:
         """Kills all workers; threads that wait for a worker get a CompileError. The pool cannot be used afterwards."""
         with self._changed:
             self._ended = True
+            if self._server is not None:
+                self._server.end()
             while self._idle:
                 self._idle.pop().end()
-            for worker in self._busy:
-                worker.process.kill()
             self._changed.notify_all()
 
     def _borrow(self) -> Worker:
@@ -180,10 +158,18 @@ class Pool:
                         return worker
                     worker.end()
                 if len(self._busy) < self.size:
-                    worker = Worker(self.command)
+                    worker = Worker(self._running_server().fork())
                     self._busy.add(worker)
                     return worker
                 self._changed.wait()
+
+    def _running_server(self) -> Server:
+        if self._server is not None and not self._server.alive:
+            self._server.end()
+            self._server = None
+        if self._server is None:
+            self._server = Server(self.command)
+        return self._server
 
     def _give_back(self, worker: Worker) -> None:
         with self._changed:
@@ -196,7 +182,7 @@ class Pool:
 
 
 def _command(python: str | None) -> list[str]:
-    """The command that starts a worker."""
+    """The command that starts a server."""
     if python is not None:
         # Another environment: its own modules come first, and it needs only cuesta of ours.
         return [python, "-P", "-c", f"import sys; sys.path.append({str(_root())!r}); {_SERVE}"]
@@ -205,13 +191,6 @@ def _command(python: str | None) -> list[str]:
             "cuesta runs Triton in processes of its own, which sys.executable must start; sys.executable is empty"
         )
     return worker_command(_SERVE)
-
-
-def worker_command(serve: str) -> list[str]:
-    """The command that runs `serve` in this Python, with this process's paths. -P: no module is imported from the
-    current folder just because it is the current one."""
-    path = [entry or os.getcwd() for entry in sys.path]
-    return [sys.executable, "-P", "-c", f"import sys; sys.path[:] = {path!r}; {serve}"]
 
 
 def _root() -> Path:

@@ -19,27 +19,20 @@ from cuesta.targets import parse_target
 #: Head and body of a request → head and body of the reply.
 Answer: TypeAlias = Callable[[dict[str, Any], bytes], tuple[dict[str, Any], bytes]]
 
-_IDLE = 300.0
-"""Seconds without a kernel after which a worker ends by itself: it holds a hundred megabytes."""
-
-_LONGEST = 150
-"""Seconds after which the system ends a worker that compiles; the parent, if it lives, does so sooner."""
+IDLE = 300.0
+"""Seconds without a kernel after which a worker ends by itself: it holds tens of megabytes."""
 
 
 def serve() -> None:
     """Answers requests for kernels until there are no more."""
 
-    def prepare() -> None:
-        import triton  # noqa: F401  # now, while the parent has no kernels yet
-
-    def answer(head: dict[str, Any], body: bytes) -> tuple[dict[str, Any], bytes]:
-        signal.alarm(_LONGEST)
-        reply = _answer((head, body), log)
-        signal.alarm(0)
-        return reply
-
     log = Log(2)
-    answer_requests(prepare, answer, _IDLE)
+    answer_requests(import_triton, lambda head, text: _answer(head, text, log), IDLE)
+
+
+def import_triton() -> None:
+    """Takes up to a second, but for workers of a server, which has done it for all of them."""
+    import triton  # noqa: F401
 
 
 def answer_requests(prepare: Callable[[], None], answer: Answer, idle: float) -> None:
@@ -64,8 +57,7 @@ def answer_requests(prepare: Callable[[], None], answer: Answer, idle: float) ->
         waited = 0.0
 
 
-def _answer(message: tuple[dict[str, Any], bytes], log: Log) -> tuple[dict[str, Any], bytes]:
-    head, text = message
+def _answer(head: dict[str, Any], text: bytes, log: Log) -> tuple[dict[str, Any], bytes]:
     kernel = KernelText(head["name"], text.decode(), head["warps"], head["stages"])
     try:
         binary = compile_kernel(kernel, parse_target(head["target"]), log, keep_assembly=head["keep_assembly"])
@@ -82,7 +74,3 @@ def _write(descriptor: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]
-
-
-if __name__ == "__main__":
-    serve()

@@ -25,6 +25,7 @@ from cuesta.driver.tiers.background import Answer, Job, Service
 from cuesta.errors import CompileError
 from cuesta.lowering.tt_to_binary.kernel import unpack
 from cuesta.lowering.tt_to_binary.pool import Worker
+from cuesta.lowering.tt_to_binary.processes import Child
 from cuesta.reports.compile_report import GraphReport
 
 pytestmark = pytest.mark.usefixtures("cuesta_only")
@@ -295,7 +296,7 @@ def test_a_fork_waits_for_nothing(worker: StandIn) -> None:
 def test_the_end_of_the_process_waits_for_no_program() -> None:
     """The worker never answers; `end` is what runs when Python exits."""
     silent = [sys.executable, "-S", "-c", "import sys; sys.stdin.read()"]
-    service = Service(lambda: Worker(silent))
+    service = Service(lambda: Worker(Child(silent)))
     failures: list[str] = []
     service.submit(Job("a job", b"x", lambda _: None, failures.append))
     thread, worker = service._thread, service._worker

@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cuesta.errors import CompileError, CuestaError
-from cuesta.lowering.tt_to_binary.pool import Worker, worker_command
+from cuesta.lowering.tt_to_binary.pool import Worker
+from cuesta.lowering.tt_to_binary.processes import Child, worker_command
 
 log = logging.getLogger("cuesta")
 
@@ -122,7 +123,7 @@ def _nothing(_: Any) -> None:
 
 
 def _start_worker() -> Worker:
-    return Worker(worker_command(_SERVE))
+    return Worker(Child(worker_command(_SERVE)))
 
 
 _SERVICE = Service(_start_worker)

@@ -1,4 +1,4 @@
-"""Workers that die, hang or idle, parents that are killed, and kernels that are compiled once."""
+"""Workers that die, hang or idle, and kernels that are compiled once."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -18,17 +19,23 @@ from cuesta.lowering.tt_to_binary import kernels
 from cuesta.lowering.tt_to_binary.kernel import KernelText
 from cuesta.lowering.tt_to_binary.kernels import compile_kernels, start_compiling
 from cuesta.lowering.tt_to_binary.pool import Pool, Worker
+from cuesta.lowering.tt_to_binary.processes import Process
 from cuesta.reports import progress
 from cuesta.targets import parse_target
 
 TARGET = parse_target("cuda:90")
 POINTWISE = (Path(__file__).parent / "kernels" / "pointwise.mlir").read_text()
 
-#: A worker that answers at once, after what a test puts in front: `text` is the kernel's.
+#: A server whose workers answer at once, after what a test puts in front: `text` is the kernel's.
 FAKE = """
 import os, sys, signal, time
 sys.path[:] = {path!r}
 from cuesta.lowering.tt_to_binary.kernel import KernelBinary, pack, receive
+from cuesta.lowering.tt_to_binary.server import fork_workers
+def hang(path):
+    open(path, "w").close()
+    time.sleep(1000)
+fork_workers(lambda: None, 300.0) or sys.exit()
 while message := receive(lambda count: os.read(0, count)):
     head, text = message
     {act}
@@ -80,12 +87,12 @@ def test_a_kernel_that_kills_every_worker_is_named_with_what_the_worker_said() -
 
 
 def test_a_worker_that_hangs_is_killed_and_replaced_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    started: list[subprocess.Popen[bytes]] = []
+    started: list[Process] = []
 
     class Noted(Worker):
-        def __init__(self, command: list[str]) -> None:
-            super().__init__(command)
-            started.append(self.process)
+        def __init__(self, process: Process) -> None:
+            super().__init__(process)
+            started.append(process)
 
     monkeypatch.setattr("cuesta.lowering.tt_to_binary.pool.Worker", Noted)
     pool = fake_pool("time.sleep(1000)", timeout=1.0)
@@ -94,7 +101,7 @@ def test_a_worker_that_hangs_is_killed_and_replaced_once(monkeypatch: pytest.Mon
             pool.compile(text("k"), "cuda:90", False)
     finally:
         pool.end()
-    assert [process.returncode for process in started] == [-signal.SIGKILL] * 2
+    assert [process.poll() for process in started] == [-signal.SIGKILL] * 2
 
 
 def test_idle_workers_that_end_cost_no_attempt() -> None:
@@ -137,19 +144,40 @@ def test_an_ended_pool_says_so() -> None:
 
 
 def test_no_more_workers_than_kernels_or_size(use: list[Pool]) -> None:
-    use.append(fake_pool(size=3))
+    use.append(fake_pool("time.sleep(0.5)", size=3))
     compile_kernels([text("a", "1"), text("b", "2")], TARGET)
     assert len(use[0]._idle) == 2
     compile_kernels([text(name, name) for name in "cdefgh"], TARGET)
     assert len(use[0]._idle) == 3
 
 
-def test_few_workers_start_before_anyone_knows_how_many_kernels_there_are(use: list[Pool]) -> None:
-    use.append(fake_pool(size=12))
-    use[0].warm_up()
-    assert len(use[0]._idle) == 8
-    use[0].warm_up(100)
-    assert len(use[0]._idle) == 12
+def test_the_server_starts_before_anyone_knows_how_many_kernels_there_are() -> None:
+    pool = fake_pool()
+    try:
+        pool.warm_up()
+        server = pool._server
+        pool.compile(text("k"), "cuda:90", False)
+        assert server is not None and pool._server is server
+    finally:
+        pool.end()
+
+
+def test_a_server_that_is_killed_while_its_workers_compile_is_replaced(tmp_path: Path) -> None:
+    begun = [tmp_path / "a", tmp_path / "b"]
+    # Each kernel's first worker hangs.
+    pool = fake_pool(f"path = {str(tmp_path)!r} + '/' + head['name']; os.path.exists(path) or hang(path)", size=2)
+    try:
+        with ThreadPoolExecutor(2) as threads:
+            answers = [threads.submit(pool.compile, text(path.name), "cuda:90", False) for path in begun]
+            while not all(path.exists() for path in begun):  # pytest's limit ends it
+                time.sleep(0.01)
+            server = pool._server
+            assert server is not None
+            server.process.kill()
+            assert [answer.result().symbol for answer in answers] == ["a", "b"]
+        assert pool._server is not server
+    finally:
+        pool.end()
 
 
 def test_the_longest_text_goes_first(use: list[Pool], tmp_path: Path) -> None:
@@ -263,28 +291,3 @@ def test_a_second_process_takes_what_it_can_from_the_disk(tmp_path: Path) -> Non
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
     assert done.stdout == "pointwise True 0\npointwise True 1\n"
     assert done.stderr == ""
-
-
-def test_workers_end_with_a_parent_that_is_killed() -> None:
-    program = (
-        "import sys, time; from cuesta.lowering.tt_to_binary.pool import Pool\n"
-        "pool = Pool(size=2); pool.warm_up()\n"
-        "print(*(w.process.pid for w in pool._idle), flush=True); time.sleep(100)"
-    )
-    parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
-    assert parent.stdout is not None
-    workers = [int(pid) for pid in parent.stdout.readline().split()]
-    assert len(workers) == 2 and all(map(exists, workers))
-    parent.send_signal(signal.SIGKILL)
-    parent.wait()
-    parent.stdout.close()
-    while any(map(exists, workers)):  # pytest's limit ends it
-        time.sleep(0.1)
-
-
-def exists(pid: int) -> bool:
-    """Whether the process runs; one that nobody has waited for yet does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
