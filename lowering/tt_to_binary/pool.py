@@ -129,7 +129,7 @@ class Pool:
                 self._give_back(worker)
                 continue
             except BaseException:  # the worker may still compute an answer that nobody waits for
-                worker.process.kill()
+                worker.end()
                 self._give_back(worker)
                 raise
             self._give_back(worker)

@@ -32,7 +32,7 @@ _LONGEST_IMPORT = 100
 """Seconds after which the system ends a server that still imports: before the parent gives up its first kernels."""
 
 _TICK = 10.0
-"""Seconds between looks at what tells the server nothing: that its parent has ended, or needs no worker."""
+"""Seconds between looks at what sends the server no word: whether its parent has ended, or needs it no more."""
 
 _PR_SET_PDEATHSIG = 1  # prctl.h
 _LIBC = ctypes.CDLL(None)
@@ -112,7 +112,7 @@ def _fork(descriptors: list[int], workers: list[_Forked]) -> bool:
         for number, stream in enumerate(streams):
             os.dup2(stream, number)
     else:
-        os.close(held)
+        os.close(held)  # the worker never does
     for stream in streams:
         os.close(stream)
     return pid == 0

@@ -25,7 +25,6 @@ IDLE = 300.0
 
 def serve() -> None:
     """Answers requests for kernels until there are no more."""
-
     log = Log(2)
     answer_requests(import_triton, lambda head, text: _answer(head, text, log), IDLE)
 

@@ -20,7 +20,7 @@ import os, sys, time
 from cuesta.lowering.tt_to_binary import server
 def prepare():
     {prepare}
-server._TICK = 0.1
+server._TICK, server._LONGEST_IMPORT = 0.1, 1
 if server.fork_workers(prepare, {idle}):
     {act}
 """
@@ -153,6 +153,12 @@ def test_what_fails_in_the_server_is_said(start: Callable[..., Server]) -> None:
     worker = start(ECHO, prepare="import module_that_is_missing").fork()
     assert worker.wait() == 1
     assert "No module named 'module_that_is_missing'" in worker.said()
+    worker.close()
+
+
+def test_a_server_that_hangs_before_it_forks_is_ended(start: Callable[..., Server]) -> None:
+    worker = start(ECHO, prepare="time.sleep(100)").fork()
+    assert worker.wait() == -signal.SIGALRM
     worker.close()
 
 
