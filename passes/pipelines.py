@@ -76,6 +76,8 @@ _GRAPH = (
     "permute-parts",
     # Concatenations of single elements along the last dim become selects.
     "interleave-parts",
+    # What kernels read in parts, such as a sum of which each gate of an LSTM takes a quarter, they compute in parts.
+    "slice-operands",
     # 9. Move concatenations below elementwise ops, which then run before the concatenation is written.
     "sink-concatenations",
     # 10. Cut rows into parts where one kernel can then reduce along and across them. No later pass moves the reshapes.

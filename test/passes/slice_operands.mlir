@@ -1,0 +1,60 @@
+// RUN: cuesta-opt --pass-pipeline='builtin.module(slice-operands)' %s | filecheck %s
+
+// Two gates read a sum in halves: each adds its own.
+// CHECK-LABEL: func.func @gates
+// CHECK-SAME: (%[[X:.*]]: tensor<4x8xf32>, %[[Y:.*]]: tensor<8xf32>)
+// CHECK: %[[A:.*]] = "cuesta.slice"(%[[X]]) {starts = [0, 0], steps = [1, 1]} : {{.*}} -> tensor<4x4xf32>
+// CHECK: %[[B:.*]] = "cuesta.slice"(%[[Y]]) {starts = [0], steps = [1]} : {{.*}} -> tensor<4xf32>
+// CHECK: %[[S:.*]] = "cuesta.add"(%[[A]], %[[B]]) : (tensor<4x4xf32>, tensor<4xf32>) -> tensor<4x4xf32>
+// CHECK: %[[C:.*]] = "cuesta.slice"(%[[X]]) {starts = [0, 4], steps = [1, 1]} : {{.*}} -> tensor<4x4xf32>
+// CHECK: %[[D:.*]] = "cuesta.slice"(%[[Y]]) {starts = [4], steps = [1]} : {{.*}} -> tensor<4xf32>
+// CHECK: %[[T:.*]] = "cuesta.add"(%[[C]], %[[D]])
+// CHECK: "cuesta.sigmoid"(%[[S]])
+// CHECK: "cuesta.tanh"(%[[T]])
+func.func @gates(%x: tensor<4x8xf32>, %y: tensor<8xf32>) -> tensor<4x4xf32> {
+  %0 = "cuesta.add"(%x, %y) : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+  %1 = "cuesta.slice"(%0) {starts = [0, 0], steps = [1, 1]} : (tensor<4x8xf32>) -> tensor<4x4xf32>
+  %2 = "cuesta.slice"(%0) {starts = [0, 4], steps = [1, 1]} : (tensor<4x8xf32>) -> tensor<4x4xf32>
+  %3 = "cuesta.sigmoid"(%1) : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %4 = "cuesta.tanh"(%2) : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %5 = "cuesta.mul"(%3, %4) : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  return %5 : tensor<4x4xf32>
+}
+
+// What has one element along a dim, or one number everywhere, is read whole there. Slices move up from op to op.
+// CHECK-LABEL: func.func @chain
+// CHECK-SAME: (%[[X:.*]]: tensor<4x8xf32>, %[[Y:.*]]: tensor<4x1xf32>)
+// CHECK: %[[A:.*]] = "cuesta.slice"(%[[X]]) {starts = [0, 4], steps = [1, 1]}
+// CHECK: %[[B:.*]] = "cuesta.mul"(%[[A]], %[[Y]]) : (tensor<4x4xf32>, tensor<4x1xf32>) -> tensor<4x4xf32>
+// CHECK: %[[C:.*]] = "cuesta.constant"() {{.*}} : () -> tensor<4x4xf32>
+// CHECK: %[[D:.*]] = "cuesta.add"(%[[B]], %[[C]])
+// CHECK: "cuesta.tanh"(%[[D]])
+func.func @chain(%x: tensor<4x8xf32>, %y: tensor<4x1xf32>) -> tensor<4x4xf32> {
+  %0 = "cuesta.mul"(%x, %y) : (tensor<4x8xf32>, tensor<4x1xf32>) -> tensor<4x8xf32>
+  %1 = "cuesta.constant"() {value = 2.0 : f32} : () -> tensor<4x8xf32>
+  %2 = "cuesta.add"(%0, %1) : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %3 = "cuesta.slice"(%2) {starts = [0, 4], steps = [1, 1]} : (tensor<4x8xf32>) -> tensor<4x4xf32>
+  %4 = "cuesta.tanh"(%3) : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  return %4 : tensor<4x4xf32>
+}
+
+// A sum that is returned, one that slices read twice, one of which a slice is returned, and one of values that would
+// have to be written.
+// CHECK-LABEL: func.func @stay
+// CHECK-COUNT-4: "cuesta.add"({{.*}} -> tensor<4x8xf32>
+func.func @stay(%x: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4x4xf32>, tensor<4x6xf32>, tensor<4x4xf32>, tensor<4x4xf32>) {
+  %0 = "cuesta.add"(%x, %x) : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %1 = "cuesta.slice"(%0) {starts = [0, 0], steps = [1, 1]} : (tensor<4x8xf32>) -> tensor<4x4xf32>
+  %2 = "cuesta.tanh"(%1) : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %3 = "cuesta.add"(%x, %x) : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %4 = "cuesta.slice"(%3) {starts = [0, 0], steps = [1, 1]} : (tensor<4x8xf32>) -> tensor<4x6xf32>
+  %5 = "cuesta.slice"(%3) {starts = [0, 2], steps = [1, 1]} : (tensor<4x8xf32>) -> tensor<4x6xf32>
+  %6 = "cuesta.mul"(%4, %5) : (tensor<4x6xf32>, tensor<4x6xf32>) -> tensor<4x6xf32>
+  %7 = "cuesta.add"(%x, %x) : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %8 = "cuesta.slice"(%7) {starts = [0, 4], steps = [1, 1]} : (tensor<4x8xf32>) -> tensor<4x4xf32>
+  %9 = "cuesta.cumsum"(%x) {dim = 1} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %10 = "cuesta.add"(%9, %x) : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %11 = "cuesta.slice"(%10) {starts = [0, 4], steps = [1, 1]} : (tensor<4x8xf32>) -> tensor<4x4xf32>
+  %12 = "cuesta.tanh"(%11) : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  return %0, %2, %6, %8, %12 : tensor<4x8xf32>, tensor<4x4xf32>, tensor<4x6xf32>, tensor<4x4xf32>, tensor<4x4xf32>
+}
