@@ -29,6 +29,7 @@ from cuesta.frontend.fx_passes.saved_concatenations import save_once
 from cuesta.frontend.fx_passes.saved_layouts import save_channels_last
 from cuesta.frontend.fx_passes.saved_positions import save_offsets
 from cuesta.frontend.fx_passes.saved_views import save_views_once
+from cuesta.frontend.fx_passes.softmaxes.narrow_softmaxes import read_narrow_softmaxes
 from cuesta.frontend.fx_passes.softmaxes.recomputed_softmaxes import recompute_softmaxes
 from cuesta.frontend.fx_passes.softmaxes.row_normalisers import save_normalisers
 from cuesta.frontend.fx_passes.strided_views import permute_strided_views
@@ -87,6 +88,8 @@ JOINT: FxStage[GraphModule] = FxStage(
         FxPass("read-undetached", lambda gm, options: read_undetached(gm.graph, options.target)),
         # After it: gradients read the result itself, not what was detached.
         FxPass("save-normalisers", lambda gm, _: save_normalisers(gm), _in_any_order),
+        FxPass("read-narrow-softmaxes", lambda gm, options: read_narrow_softmaxes(gm, options.target), _in_any_order),
+        # After it: where no narrow result is kept, scores are.
         FxPass("recompute-softmaxes", lambda gm, options: recompute_softmaxes(gm, options.target), _in_any_order),
         # Before the split: the forward graph saves padded results.
         FxPass("pad-ragged-products", lambda gm, options: pad_ragged_products(gm, options.target), _in_any_order),
