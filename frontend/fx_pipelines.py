@@ -14,6 +14,7 @@ from cuesta.frontend.capture.effects import unwrap_effects
 from cuesta.frontend.capture.streams import unwrap_waits
 from cuesta.frontend.fx_passes.byte_images import keep_byte_images_whole
 from cuesta.frontend.fx_passes.common_subexpressions import merge_equal_nodes
+from cuesta.frontend.fx_passes.computed_parts import read_parts
 from cuesta.frontend.fx_passes.constants.constant_positions import hold_positions
 from cuesta.frontend.fx_passes.constants.decided_conditions import decide_conditions
 from cuesta.frontend.fx_passes.constants.held_constants import hold_constants
@@ -103,6 +104,7 @@ SAVED: FxStage[TrainingStep] = FxStage(
     (
         # Before any pass that copies saved values: a part of a concatenation is found by its slice.
         FxPass("save-once", lambda step, _: save_once(step)),
+        FxPass("read-parts", lambda step, _: read_parts(step)),
         FxPass("keep-old-values", lambda step, _: keep_old_values(step)),
         # Before layouts are chosen for what is saved.
         FxPass("recompute-chains", lambda step, options: recompute_chains(step, options.target), _in_any_order),
