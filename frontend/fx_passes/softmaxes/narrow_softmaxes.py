@@ -68,16 +68,23 @@ def _is_wide(softmax: Node) -> bool:
 
 
 def _narrow_copies(value: Node) -> Iterator[Node]:
-    """The narrow copies of a value that hold its elements in the same order."""
-    count = value.meta["val"].numel()
+    """The narrow copies of a value that hold its elements in the same order, behind views in whatever order."""
+    own = value.meta["val"]
     for user in value.users:
         found = user.meta.get("val")
-        if not isinstance(found, torch.Tensor) or not found.is_contiguous() or found.numel() != count:
+        if not isinstance(found, torch.Tensor) or found.numel() != own.numel():
             continue
-        if packet_of(user) is aten._to_copy and found.dtype == _NARROW:
-            yield user
-        elif found.dtype == _WIDE and (lies_in_operands_memory(user) or packet_of(user) is aten.clone):
-            yield from _narrow_copies(user)
+        if lies_in_operands_memory(user):
+            yield from _narrow_copies(user) if found.dtype == _WIDE else ()
+        elif packet_of(user) in (aten.clone, aten._to_copy) and _lie_alike(own, found):
+            if found.dtype == _WIDE:
+                yield from _narrow_copies(user)
+            elif found.dtype == _NARROW and found.is_contiguous():
+                yield user
+
+
+def _lie_alike(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return one.stride() == other.stride() or (one.is_contiguous() and other.is_contiguous())
 
 
 def _is_kept(copy: Node, backward: set[Node]) -> bool:
