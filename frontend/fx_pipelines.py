@@ -14,6 +14,7 @@ from cuesta.frontend.capture.effects import unwrap_effects
 from cuesta.frontend.capture.streams import unwrap_waits
 from cuesta.frontend.fx_passes.byte_images import keep_byte_images_whole
 from cuesta.frontend.fx_passes.common_subexpressions import merge_equal_nodes
+from cuesta.frontend.fx_passes.computed_parts import read_parts
 from cuesta.frontend.fx_passes.constants.constant_positions import hold_positions
 from cuesta.frontend.fx_passes.constants.decided_conditions import decide_conditions
 from cuesta.frontend.fx_passes.constants.held_constants import hold_constants
@@ -29,6 +30,7 @@ from cuesta.frontend.fx_passes.saved_concatenations import save_once
 from cuesta.frontend.fx_passes.saved_layouts import save_channels_last
 from cuesta.frontend.fx_passes.saved_positions import save_offsets
 from cuesta.frontend.fx_passes.saved_views import save_views_once
+from cuesta.frontend.fx_passes.softmaxes.narrow_softmaxes import read_narrow_softmaxes
 from cuesta.frontend.fx_passes.softmaxes.recomputed_softmaxes import recompute_softmaxes
 from cuesta.frontend.fx_passes.softmaxes.row_normalisers import save_normalisers
 from cuesta.frontend.fx_passes.strided_views import permute_strided_views
@@ -87,6 +89,8 @@ JOINT: FxStage[GraphModule] = FxStage(
         FxPass("read-undetached", lambda gm, options: read_undetached(gm.graph, options.target)),
         # After it: gradients read the result itself, not what was detached.
         FxPass("save-normalisers", lambda gm, _: save_normalisers(gm), _in_any_order),
+        FxPass("read-narrow-softmaxes", lambda gm, options: read_narrow_softmaxes(gm, options.target), _in_any_order),
+        # After it: where no narrow result is kept, scores are.
         FxPass("recompute-softmaxes", lambda gm, options: recompute_softmaxes(gm, options.target), _in_any_order),
         # Before the split: the forward graph saves padded results.
         FxPass("pad-ragged-products", lambda gm, options: pad_ragged_products(gm, options.target), _in_any_order),
@@ -100,6 +104,7 @@ SAVED: FxStage[TrainingStep] = FxStage(
     (
         # Before any pass that copies saved values: a part of a concatenation is found by its slice.
         FxPass("save-once", lambda step, _: save_once(step)),
+        FxPass("read-parts", lambda step, _: read_parts(step)),
         FxPass("keep-old-values", lambda step, _: keep_old_values(step)),
         # Before layouts are chosen for what is saved.
         FxPass("recompute-chains", lambda step, options: recompute_chains(step, options.target), _in_any_order),

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.fx import Graph, Node
+from torch.fx import Node
 
 from cuesta.frontend.fx_nodes import keep_results, last_placeholder, packet_of
 from cuesta.frontend.fx_passes.fx_pipeline import TrainingStep
@@ -53,50 +53,50 @@ def save_once(step: TrainingStep) -> None:
     results, outputs, arguments = step.results, step.outputs, step.arguments
     saved = [v for v in results[outputs:] if isinstance(v, Node) and isinstance(v.meta.get("val"), Tensor)]
     parts = _parts(saved, set(results[:outputs]))
-    gone = [
-        n for n, part in parts.items() if {n.name, part.whole.name} <= arguments.keys() and _reads(arguments[n.name])
-    ]
+    known = {n: part for n, part in parts.items() if {n.name, part.whole.name} <= arguments.keys()}
+    gone = [n for n in known if is_read_in_place(arguments[n.name])]
     if not gone:
         return
     for value in gone:
-        part = parts[value]
-        _take_slice(step.backward.graph, arguments[value.name], arguments[part.whole.name], part)
+        argument, part = arguments[value.name], parts[value]
+        argument.replace_all_uses_with(slice_of(arguments[part.whole.name], part))
+        step.backward.graph.erase_node(argument)
     keep_results(step.forward.graph, [i for i, value in enumerate(results) if i < outputs or value not in gone])
     step.recompile()
 
 
 def _parts(saved: Sequence[Node], returned: set[Node]) -> dict[Node, Part]:
     """Saved node → its place in the largest saved concatenation that contains it, which is itself part of none."""
-    leaves = {n: _leaves(n) for n in saved if n.target is aten.cat.default}
+    leaves = {n: leaves_of(n) for n in saved if n.target is aten.cat.default}
     found: dict[Node, Part] = {}
     for whole in sorted(leaves, key=lambda n: -len(leaves[n])):
         if whole in found:
             continue
-        dim = _dim(whole)
+        dim = dim_of(whole)
         for node in saved:
             if node in found or node in returned or node.op != "call_function":
                 continue
-            own = leaves[node] if node in leaves and _dim(node) == dim else [node]
+            own = leaves[node] if node in leaves and dim_of(node) == dim else [node]
             start = _find(own, leaves[whole])
-            if start is not None and (part := _part(node, whole, dim, leaves[whole][:start])) is not None:
+            if start is not None and (part := part_of(node, whole, dim, leaves[whole][:start])) is not None:
                 found[node] = part
     return found
 
 
-def _dim(node: Node) -> int:
+def dim_of(node: Node) -> int:
     """The dim of a concatenation, counted from the front."""
     dim = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim", 0)
     assert isinstance(dim, int)
     return dim % node.meta["val"].dim()
 
 
-def _leaves(node: Node) -> list[Node]:
+def leaves_of(node: Node) -> list[Node]:
     """The operands of a concatenation; operands that are concatenations along the same dim are flattened."""
     found: list[Node] = []
     for value in node.args[0]:  # type: ignore[union-attr]
         assert isinstance(value, Node)
-        nested = value.target is aten.cat.default and _dim(value) == _dim(node)
-        found += _leaves(value) if nested else [value]
+        nested = value.target is aten.cat.default and dim_of(value) == dim_of(node)
+        found += leaves_of(value) if nested else [value]
     return found
 
 
@@ -108,7 +108,7 @@ def _find(part: Sequence[Node], whole: Sequence[Node]) -> int | None:
     return next(starts, None)
 
 
-def _part(node: Node, whole: Node, dim: int, before: Sequence[Node]) -> Part | None:
+def part_of(node: Node, whole: Node, dim: int, before: Sequence[Node]) -> Part | None:
     """The place of `node` in `whole`, behind the tensors `before`; None where reading it there would be slower."""
     own, all_of_it = node.meta["val"], whole.meta["val"]
     tensors = [n.meta["val"] for n in before]
@@ -124,9 +124,9 @@ def _part(node: Node, whole: Node, dim: int, before: Sequence[Node]) -> Part | N
     return Part(whole, dim, start, start + size)
 
 
-def _reads(node: Node) -> bool:
+def is_read_in_place(node: Node) -> bool:
     """Whether all users of a node can read it as a slice, in place; a library call would need a copy."""
-    return all(_reads(user) if packet_of(user) in _VIEWS else _is_reader(user) for user in node.users)
+    return all(is_read_in_place(user) if packet_of(user) in _VIEWS else _is_reader(user) for user in node.users)
 
 
 def _is_reader(node: Node) -> bool:
@@ -136,11 +136,11 @@ def _is_reader(node: Node) -> bool:
     )
 
 
-def _take_slice(graph: Graph, argument: Node, whole: Node, part: Part) -> None:
-    """Replaces an argument by a slice of `whole`."""
+def slice_of(whole: Node, part: Part) -> Node:
+    """A slice of `whole`, an argument of a backward graph, at a part's place."""
+    graph = whole.graph
     with graph.inserting_after(last_placeholder(graph)):
         made = graph.call_function(aten.slice.Tensor, (whole, part.dim, part.start, part.end))
     value: Tensor = whole.meta["val"]
     made.meta["val"] = value.narrow(part.dim, part.start, part.end - part.start)
-    argument.replace_all_uses_with(made)
-    graph.erase_node(argument)
+    return made

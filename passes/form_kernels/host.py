@@ -114,7 +114,7 @@ class HostWriter:
                 del self.where.placed[value], self.where.updated[value]
             self.launch(group, outputs)
             return
-        self.where.reused.update(reuse_inputs(kernel, self.where))
+        self.where.reused.update(reuse_inputs(kernel, self.where, self.machine))
         key = kernel_key(kernel)
         ops = [op_name(n.op) for n in group.members]
         name = self.kernels.names.get(key)

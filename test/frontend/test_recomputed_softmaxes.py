@@ -87,6 +87,13 @@ def kept_bytes() -> int:
     return forward.kept_bytes
 
 
+@pytest.fixture
+def wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No gradient reads a narrow result, as where dropout comes between them."""
+    monkeypatch.setattr("cuesta.frontend.fx_pipelines.read_narrow_softmaxes", lambda *_: None)
+
+
+@pytest.mark.usefixtures("wide")
 @pytest.mark.parametrize("function", [attention, layers, bounded, merged])
 def test_gradients(function: Attention, monkeypatch: pytest.MonkeyPatch) -> None:
     values = inputs()
@@ -99,12 +106,14 @@ def test_gradients(function: Attention, monkeypatch: pytest.MonkeyPatch) -> None
     assert kept_bytes() - saved > SCORES  # two bytes of each score, but for a row's numbers
 
 
+@pytest.mark.usefixtures("wide")
 def test_scores_are_saved_narrow() -> None:
     """Two bytes of each score, and two of each probability, which the next product reads."""
     gradients(compiled(attention), inputs())
     assert kept_bytes() <= 4 * SCORES + REST
 
 
+@pytest.mark.usefixtures("wide")
 def test_masks_are_added_by_the_softmaxs_kernel() -> None:
     gradients(compiled(merged), inputs())
     for graph in cuesta.report().graphs[-2:]:

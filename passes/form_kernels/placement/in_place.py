@@ -4,7 +4,8 @@
 
 The two become one argument of the kernel, so no promise about aliasing is broken. This is allowed if loops walk
 input and output alike, the input is the whole of a buffer that the host function allocates, and the generic that
-writes the output is the kernel's last: every other read of the tile has happened by then.
+writes the output is the kernel's last: every other read of the tile has happened by then. On a GPU generics that sum
+the output may follow: a program writes what it also reads in its last loop.
 
 A donated argument may be taken over as well. On a CPU a returned value takes it: for example, a loss's gradient the
 tensor that the forward graph saved for it. Other values do not: they would keep the argument alive although the arena
@@ -68,19 +69,17 @@ def _bytes_of(value: Value) -> int:
     return hint(math.prod(shape_of(value))) * byte_size(spelling_of(value))
 
 
-def reuse_inputs(kernel: Kernel, where: Assignment) -> dict[Value, int]:
+def reuse_inputs(kernel: Kernel, where: Assignment, machine: FusionLimits) -> dict[Value, int]:
     """Merges outputs of `kernel` with inputs that die in it. Returns output value → the base that it takes over."""
     taken: dict[Value, int] = {}
     if any(kn.tail for kn in kernel.nodes):
         return taken
-    last = kernel.nodes[-1]
     for output in kernel.outputs:
-        if not any(output is r for r in last.results):
-            continue
+        sources = _read_before(kernel, output, machine)
         if output.layout is not None:
-            _reuse_for_whole(kernel, output, where)
+            _reuse_for_whole(kernel, output, sources, where)
             continue
-        for source in sorted(kernel.inputs, key=lambda s: s.base not in where.donated_reuse):
+        for source in sorted(sources, key=lambda s: s.base not in where.donated_reuse):
             base = source.base
             if base is None or not (source.contiguous and source.walked_as(output)):
                 continue
@@ -96,6 +95,16 @@ def reuse_inputs(kernel: Kernel, where: Assignment) -> dict[Value, int]:
     return taken
 
 
+def _read_before(kernel: Kernel, output: Operand, machine: FusionLimits) -> list[Operand]:
+    """The inputs of which every read of a tile happens before the tile of `output` is written."""
+    (at,) = (i for i, kn in enumerate(kernel.nodes) if any(output is r for r in kn.results))
+    behind = kernel.nodes[at + 1 :]
+    within = all(set(kn.loops) <= set(kernel.nodes[at].loops) for kn in behind)
+    if behind and (machine.in_sequence or not within):
+        return []
+    return [source for source in kernel.inputs if not any(r is source for kn in behind for r in kn.reads)]
+
+
 def _merge(kernel: Kernel, output: Operand, source: Operand) -> None:
     """Makes an output and an input one argument of the kernel."""
     kernel.inputs.remove(source)
@@ -103,9 +112,9 @@ def _merge(kernel: Kernel, output: Operand, source: Operand) -> None:
         kn.reads = [output if r is source else r for r in kn.reads]
 
 
-def _reuse_for_whole(kernel: Kernel, output: Operand, where: Assignment) -> None:
-    """Lets the buffer that `output` is placed in, such as that of a padded tensor, take over a donated argument, where
-    the kernel reads the argument in the same places and is the first to write the buffer."""
+def _reuse_for_whole(kernel: Kernel, output: Operand, sources: Sequence[Operand], where: Assignment) -> None:
+    """Lets the buffer that `output` is placed in, such as that of a padded tensor, take over a donated argument of
+    `sources`, where the kernel reads the argument in the same places and is the first to write the buffer."""
     assert output.layout is not None
     number = output.layout.base
     buffer = where.bases[number]
@@ -113,7 +122,7 @@ def _reuse_for_whole(kernel: Kernel, output: Operand, where: Assignment) -> None
         return
     if where.donated_to_results or any(where.placed[r].base == number for r in where.results & where.placed.keys()):
         return
-    for source in kernel.inputs:
+    for source in sources:
         if source.layout is None or source.base not in where.donated_reuse:
             continue
         argument = where.bases[source.base]

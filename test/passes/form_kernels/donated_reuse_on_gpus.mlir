@@ -33,3 +33,18 @@ func.func @graph(%saved: tensor<128x128xf32> {cuesta.strides = [128, 1], cuesta.
   %m = "aten.call"(%c, %c) {overload = "aten.mm.default", args = "[\"%0\", \"%1\"]", reason = "library", dtypes = ["f32", "f32", "f32"], result_strides = [[128, 1]]} : (tensor<128x128xf32>, tensor<128x128xf32>) -> tensor<128x128xf32>
   return %m : tensor<128x128xf32>
 }
+
+// CHECK: // -----
+// -----
+
+// And what the kernel sums down the columns, too, as a bias's gradient is summed.
+// CHECK: func.func @graph(%[[SAVED:[^:]*]]:
+// CHECK: "host.launch"(%[[SAVED]], %{{.*}}) {{.*}}outputs = 2 : i64
+// CHECK: "host.aten"(%[[SAVED]], %[[SAVED]], %{{.*}})
+func.func @graph(%saved: tensor<128x4096xf32> {cuesta.strides = [4096, 1], cuesta.donated})
+    -> (tensor<128x128xf32> {cuesta.strides = [128, 1], cuesta.storage = 9 : i64}, tensor<4096xf32> {cuesta.strides = [1], cuesta.storage = 10 : i64}) {
+  %0 = "cuesta.exp"(%saved) : (tensor<128x4096xf32>) -> tensor<128x4096xf32>
+  %t = "cuesta.sum"(%0) {dims = [0], keepdim = false} : (tensor<128x4096xf32>) -> tensor<4096xf32>
+  %m = "aten.call"(%0, %0) {overload = "aten.mm.default", args = "[\"%0\", \"%1\"]", reason = "library", dtypes = ["f32", "f32", "f32"], result_strides = [[128, 1]]} : (tensor<128x4096xf32>, tensor<128x4096xf32>) -> tensor<128x128xf32>
+  return %m, %t : tensor<128x128xf32>, tensor<4096xf32>
+}
