@@ -26,6 +26,8 @@ from cuesta.driver.own_errors import is_strict, told_of
 from cuesta.driver.pieces import in_pieces, steps_to_cut_at
 from cuesta.driver.specialise import is_symbolic, specialised
 from cuesta.driver.tiers.tiered import FirstTier, begin_program
+from cuesta.driver.uploads import bind as bind_uploads
+from cuesta.driver.uploads import take_uploads
 from cuesta.errors import ArtefactError, CompileError, CuestaError, DeviceError, Unsupported
 from cuesta.frontend.capture.aliased_outputs import note_aliased_outputs
 from cuesta.frontend.capture.donation import donated_arguments, saved_outputs
@@ -77,20 +79,33 @@ def compile_aten_graph(
         refuse_saved(gm)
     donated = donated_arguments(gm) if kind == "backward" else []
     with memory.share(kind) as options:
-        saved, arguments = saved_outputs(gm) if kind == "forward" else ([], [])
-        request = Request(kind, options, donated, static_arguments(gm, kind), saved, arguments, keep)
         if repro_after() == "aot":
             from cuesta.driver.dump.minifier import watched
 
+            request = _request(gm, kind, options, donated, keep)
             return watched(gm, example_inputs, kind, options, lambda: compile_graph(gm, request))
-        if options.freezing:
-            from cuesta.driver.freezing.freeze import freeze_if_possible
-            from cuesta.driver.freezing.frozen_arguments import bind as bind_frozen
+        # What torch keeps of a program is called without uploads.
+        uploads = take_uploads(gm) if options.cudagraphs and keep is Keeping.NOTHING else None
+        boxed = _frozen_or_whole(gm, _request(gm, kind, options, donated, keep))
+        return boxed if uploads is None else bind_uploads(uploads, boxed)
 
-            frozen, text = freeze_if_possible(gm, kind, options, request.static, keep is not Keeping.NOTHING)
-            boxed = compile_graph(gm, replace(request, frozen=text))
-            return bind_frozen(frozen, boxed) if frozen else boxed
+
+def _request(gm: GraphModule, kind: str, options: Options, donated: Sequence[int], keep: Keeping) -> Request:
+    saved, arguments = saved_outputs(gm) if kind == "forward" else ([], [])
+    return Request(kind, options, donated, static_arguments(gm, kind), saved, arguments, keep)
+
+
+def _frozen_or_whole(gm: GraphModule, request: Request) -> Boxed:
+    """Compiles a graph, with packed weights if that is asked for."""
+    if not request.options.freezing:
         return compile_graph(gm, request)
+    from cuesta.driver.freezing.freeze import freeze_if_possible
+    from cuesta.driver.freezing.frozen_arguments import bind as bind_frozen
+
+    kept = request.keep is not Keeping.NOTHING
+    frozen, text = freeze_if_possible(gm, request.kind, request.options, request.static, kept)
+    boxed = compile_graph(gm, replace(request, frozen=text))
+    return bind_frozen(frozen, boxed) if frozen else boxed
 
 
 def compile_graph(gm: GraphModule, request: Request) -> Boxed:
