@@ -13,7 +13,7 @@ multiprocessors. Both add the rows of a position in a fixed order.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch.fx import GraphModule, Node
@@ -25,9 +25,9 @@ from cuesta.targets import Target
 
 aten = torch.ops.aten
 
-_GRADIENT = aten.embedding_dense_backward.default
+GRADIENT = aten.embedding_dense_backward.default
 #: ATen sorts more rows than this.
-_MOST_UNSORTED = 3072
+MOST_UNSORTED = 3072
 #: Microseconds on an H200: of a row that an unsorted call walks over, of a sorted call's dozen of launches, and of a
 #: row in it. 26 tables of 64 columns, 2,048 rows for each, take 1,858 by a call for each, and 183 by one for all.
 _UNSORTED_ROW, _SORTED, _SORTED_ROW = 0.025, 90.0, 0.002
@@ -37,16 +37,15 @@ def join_table_gradients(gm: GraphModule, target: Target | None) -> None:
     """Rewrites a graph's gradients of tables of equal width on a GPU, where one call is estimated to take less time."""
     places = {node: i for i, node in enumerate(gm.graph.nodes)}
     groups: dict[object, list[Node]] = {}
-    for node in gm.graph.find_nodes(op="call_function", target=_GRADIENT):
-        if is_for_gpu(node, target) and _is_plain(node):
+    for node in gm.graph.find_nodes(op="call_function", target=GRADIENT):
+        if is_for_gpu(node, target) and has_known_sizes(node) and node.args[3] == -1:
             rows, index = (operand.meta["val"] for operand in node.all_input_nodes)
             groups.setdefault((rows.shape[-1], rows.dtype, index.dtype, rows.device), []).append(node)
     if not groups:
         return
     write = NodeWriter(gm, "joined_tables")
     for group in groups.values():
-        last = max(group, key=places.__getitem__)
-        together = [node for node in group if all(places[user] > places[last] for user in node.users)]
+        last, together = read_later(group, places)
         if last in together and _pays(together):
             with gm.graph.inserting_before(last.next):
                 _join(write, together)
@@ -54,24 +53,33 @@ def join_table_gradients(gm: GraphModule, target: Target | None) -> None:
     gm.recompile()
 
 
-def _is_plain(node: Node) -> bool:
-    """Whether a gradient adds up all rows, of known number, without weights by frequency."""
-    _, _, _, padding, by_frequency = node.args
+def read_later(group: Sequence[Node], places: Mapping[Node, int]) -> tuple[Node, list[Node]]:
+    """The last of some gradients, and those that nothing reads before it: one call there can compute these."""
+    last = max(group, key=places.__getitem__)
+    return last, [node for node in group if all(places[user] > places[last] for user in node.users)]
+
+
+def has_known_sizes(node: Node) -> bool:
+    """Whether a gradient has known sizes, and gives rows no weights by frequency."""
     metas: list[torch.Tensor] = [node.meta["val"], *(operand.meta["val"] for operand in node.all_input_nodes)]
-    sizes = [size for meta in metas for size in meta.shape]
-    return bool(padding == -1 and not by_frequency) and all(isinstance(size, int) for size in sizes)
+    return not node.args[4] and all(isinstance(size, int) for meta in metas for size in meta.shape)
 
 
-def _count(node: Node) -> int:
+def rows_of(node: Node) -> int:
     """How many rows a gradient adds up."""
     return int(node.args[1].meta["val"].numel())  # type: ignore[union-attr]
 
 
+def sorted_time(rows: int) -> float:
+    """Microseconds of a call that sorts its rows."""
+    return _SORTED + _SORTED_ROW * rows
+
+
 def _pays(together: Sequence[Node]) -> bool:
     """Whether one call for all gradients takes at most two thirds of the time of a call for each."""
-    counts = [_count(node) for node in together]
-    apart = sum(_UNSORTED_ROW * n if n <= _MOST_UNSORTED else _SORTED + _SORTED_ROW * n for n in counts)
-    return sum(counts) > _MOST_UNSORTED and apart > 1.5 * (_SORTED + _SORTED_ROW * sum(counts))
+    counts = [rows_of(node) for node in together]
+    apart = sum(_UNSORTED_ROW * n if n <= MOST_UNSORTED else sorted_time(n) for n in counts)
+    return sum(counts) > MOST_UNSORTED and apart > 1.5 * sorted_time(sum(counts))
 
 
 def _join(write: NodeWriter, together: Sequence[Node]) -> None:
@@ -82,11 +90,11 @@ def _join(write: NodeWriter, together: Sequence[Node]) -> None:
     for node, begin in zip(together, begins, strict=False):
         given, index = node.args[:2]
         width = node.meta["val"].shape[1]
-        rows.append(write.call(aten.reshape.default, given, [_count(node), width]))
-        flat = write.call(aten.reshape.default, index, [_count(node)])
+        rows.append(write.call(aten.reshape.default, given, [rows_of(node), width]))
+        flat = write.call(aten.reshape.default, index, [rows_of(node)])
         indices.append(write.call(aten.add.Tensor, flat, begin))
     table = write.call(
-        _GRADIENT, write.call(aten.cat.default, rows), write.call(aten.cat.default, indices), begins[-1], -1, False
+        GRADIENT, write.call(aten.cat.default, rows), write.call(aten.cat.default, indices), begins[-1], -1, False
     )
     for node, begin, count in zip(together, begins, counts, strict=False):
         node.replace_all_uses_with(write.call(aten.slice.Tensor, table, 0, begin, begin + count))
