@@ -167,7 +167,7 @@ def _on_tensor_cores(op: ir.Operation, a: ir.Value, b: ir.Value) -> ir.Value:
 
 
 def _in_parts(x: ir.Value, dim: int, parts: int) -> ir.Value:
-    """The matrix x, cut along its dim of K: a batch of `parts` matrices. Of a transposed matrix, such as a weight [N, K]
+    """The matrix x, cut along its dim of K: a batch of `parts` matrices. Of a transposed one, such as a weight [N, K]
     or a gradient, what it transposes is cut: that reshape moves up past what computes the matrix, such as a conversion,
     and so leaves that to the product's kernel."""
     turned = maker(x, Permute)
