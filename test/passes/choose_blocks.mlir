@@ -274,6 +274,33 @@ module {
       return %down, %d : tensor<784x24xf32>, tensor<784x128x24xf32>
     }
 
+    // Many of them are four warps' work, each of which takes as many rows.
+    // CHECK-LABEL: func.func @many_narrow_rows
+    // CHECK-SAME: cuesta.blocks = [1, 32, 64], cuesta.loops = [1]
+    // CHECK-SAME: cuesta.warps = 4
+    func.func @many_narrow_rows(%x: tensor<784x256x48xf32>, %y: tensor<784x48xf32>, %z: tensor<784x256x48xf32>) -> (tensor<784x48xf32>, tensor<784x256x48xf32>) attributes {cuesta.parallel = [0], cuesta.sizes = [784, 256, 48]} {
+      %zero = arith.constant 0.0 : f32
+      %e = tensor.empty() : tensor<784x256xf32>
+      %f = linalg.fill ins(%zero : f32) outs(%e : tensor<784x256xf32>) -> tensor<784x256xf32>
+      %g = linalg.fill ins(%zero : f32) outs(%y : tensor<784x48xf32>) -> tensor<784x48xf32>
+      %along = linalg.generic {indexing_maps = [#id3, #of_row], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x : tensor<784x256x48xf32>) outs(%f : tensor<784x256xf32>) attrs = {cuesta.classes = [0, 1, 2]} {
+      ^bb0(%a: f32, %o: f32):
+        %r = arith.addf %o, %a : f32
+        linalg.yield %r : f32
+      } -> tensor<784x256xf32>
+      %down = linalg.generic {indexing_maps = [#id3, #of_column], iterator_types = ["parallel", "reduction", "parallel"]} ins(%x : tensor<784x256x48xf32>) outs(%g : tensor<784x48xf32>) attrs = {cuesta.classes = [0, 1, 2]} {
+      ^bb0(%a: f32, %o: f32):
+        %r = arith.addf %o, %a : f32
+        linalg.yield %r : f32
+      } -> tensor<784x48xf32>
+      %d = linalg.generic {indexing_maps = [#id3, #of_row, #id3], iterator_types = ["parallel", "parallel", "parallel"]} ins(%x, %along : tensor<784x256x48xf32>, tensor<784x256xf32>) outs(%z : tensor<784x256x48xf32>) attrs = {cuesta.classes = [0, 1, 2]} {
+      ^bb0(%a: f32, %b: f32, %o: f32):
+        %r = arith.subf %a, %b : f32
+        linalg.yield %r : f32
+      } -> tensor<784x256x48xf32>
+      return %down, %d : tensor<784x48xf32>, tensor<784x256x48xf32>
+    }
+
     // Of wide rows, one at a time.
     // CHECK-LABEL: func.func @wide_rows
     // CHECK-SAME: cuesta.blocks = [1, 1, 1024], cuesta.loops = [1]

@@ -75,3 +75,24 @@ func.func @of_any_length(%x: tensor<?x512xbf16, ["s0"]>, %w: tensor<512x1003xbf1
   return %1 : tensor<1003x1003xbf16>
 }
 }
+
+// -----
+
+// A weight's gradient has few results and a sum over all rows: it is cut into parts, also by what is no power of two. The
+// transposed factor is cut before it is transposed, so that the kernel computes it.
+
+// CHECK-LABEL: func.func @gradient_of_a_weight
+// CHECK: %[[COS:.*]] = "cuesta.cos"
+// CHECK: %[[X:.*]] = "cuesta.reshape"(%[[COS]]) {{.*}} -> tensor<[[PARTS:[0-9]+]]x[[LENGTH:[0-9]+]]x9xbf16>
+// CHECK: %[[L:.*]] = "cuesta.permute"(%[[X]]) {dims = [0, 2, 1]}
+// CHECK: %[[R:.*]] = "cuesta.reshape"(%arg1) {{.*}} -> tensor<[[PARTS]]x[[LENGTH]]x3xbf16>
+// CHECK: %[[MM:.*]] = "cuesta.mm"(%[[L]], %[[R]]) {{.*}} -> tensor<[[PARTS]]x9x3xf32>
+// CHECK: "cuesta.sum"(%[[MM]]) {dims = [0]
+module attributes {cuesta.target = "cuda:90"} {
+func.func @gradient_of_a_weight(%g: tensor<1229312x9xbf16> {cuesta.strides = [9, 1]}, %x: tensor<1229312x3xbf16> {cuesta.strides = [3, 1]}) -> tensor<9x3xbf16> {
+  %0 = "cuesta.cos"(%g) : (tensor<1229312x9xbf16>) -> tensor<1229312x9xbf16>
+  %1 = "cuesta.permute"(%0) {dims = [1, 0]} : (tensor<1229312x9xbf16>) -> tensor<9x1229312xbf16>
+  %2 = "cuesta.mm"(%1, %x) {operand_strides = [[1, 9], [3, 1]], result_strides = [[3, 1]]} : (tensor<9x1229312xbf16>, tensor<1229312x3xbf16>) -> tensor<9x3xbf16>
+  return %2 : tensor<9x3xbf16>
+}
+}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cuesta.passes.libraries.products.tiles import plan_with_epilogue, plans, taken_in_turns
+from cuesta.passes.libraries.products.tiles import plan_of_ragged_rows, plan_with_epilogue, plans, taken_in_turns
 
 
 @pytest.mark.parametrize(
@@ -48,6 +48,23 @@ def test_programs_with_little_to_do_take_turns() -> None:
     assert tile(25088, 16, 6, 16, 2) == "16x16x16/1/2 on 2112"
     assert tile(2048, 16, 6, 16, 2) == "16x16x16/1/2"  # few enough for a program each
     assert " on " not in tile(25088, 64, 64, 64, 2)
+
+
+@pytest.mark.parametrize("scattered", [False, True])
+@pytest.mark.parametrize(("m", "n", "k"), [(9, 3, 32 * 196 * 196), (256, 2, 65536), (64, 147, 32 * 112 * 112)])
+def test_a_long_sum_of_few_results_has_programs_for_all_multiprocessors(
+    m: int, n: int, k: int, scattered: bool
+) -> None:
+    plan = plans(1, m, n, k, 2, scattered)[0]
+    blocks = -(-m // plan.tile.m) * -(-n // plan.tile.n)
+    assert 66 < blocks * plan.parts <= 528
+    assert k % plan.parts == 0
+    assert scattered or k // plan.parts % 8 == 0
+
+
+def test_few_columns_are_no_rows_for_wide_blocks() -> None:
+    assert plan_of_ragged_rows(16384, 30522) is not None
+    assert plan_of_ragged_rows(32 * 196 * 196, 9) is None
 
 
 @pytest.mark.parametrize("sizes", [(1, 2, 2, 2), (3, 5, 33, 130), (1, 4096, 16, 4096), (1, 16, 16, 1 << 16)])

@@ -158,20 +158,24 @@ def _on_tensor_cores(op: ir.Operation, a: ir.Value, b: ir.Value) -> ir.Value:
     *rows, k = shape_of(a)
     n = shape_of(b)[-1]
     if plan.parts > 1:
-        length = k // plan.parts
-        a = _B.permute(_B.reshape(a, [math.prod(rows), plan.parts, length]), [1, 0, 2])
-        turned = maker(b, Permute)
-        # A reshape of the weight [N, K] moves up past what computes it, such as a conversion, and so leaves that to the
-        # product's kernel.
-        if turned is not None:
-            b = _B.permute(_B.reshape(turned.operands[0], [n, plan.parts, length]), [1, 2, 0])
-        else:
-            b = _B.reshape(b, [plan.parts, length, n])
+        a, b = _in_parts(_B.reshape(a, [math.prod(rows), k]), 1, plan.parts), _in_parts(b, 0, plan.parts)
     product = MatMul(a, b, tensor([*shape_of(a)[:-1], n], opmath(spelling_of(a)))).result
     MatMul.product.put(product.owner, str(plan.tile))
     if (precision := AnyProduct.precision.find(op)) is not None:
         AnyProduct.precision.put(product.owner, precision)
     return product if plan.parts == 1 else _B.reshape(_B.reduce("sum", product, [0]), [*rows, n])
+
+
+def _in_parts(x: ir.Value, dim: int, parts: int) -> ir.Value:
+    """The matrix x, cut along its dim of K: a batch of `parts` matrices. Of a transposed one, such as a weight [N, K]
+    or a gradient, what it transposes is cut: that reshape moves up past what computes the matrix, such as a conversion,
+    and so leaves that to the product's kernel."""
+    turned = maker(x, Permute)
+    own, at = (x, dim) if turned is None else (turned.operands[0], 1 - dim)
+    sizes = {"parts": parts, "k": shape_of(own)[at] // parts, "rest": shape_of(own)[1 - at]}
+    now = ["parts", "k", "rest"] if at == 0 else ["rest", "parts", "k"]
+    wanted = ["parts", "k", "rest"] if dim == 0 else ["parts", "rest", "k"]
+    return _B.permute(_B.reshape(own, [sizes[name] for name in now]), [now.index(name) for name in wanted])
 
 
 def _scaled(x: ir.Value, factor: float) -> ir.Value:

@@ -10,7 +10,8 @@ operand's memory order (K or N contiguous) and the epilogue. For TF32 its estima
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -46,6 +47,10 @@ _BYTES_OF_A_START, _IN_TURNS = 4096, 16 * _MULTIPROCESSORS
 #: The least K of a part of a split sum, and the most parts.
 _LEAST_PART = 256
 _MOST_PARTS = 32
+#: Parts begin aligned if they have a multiple of this many terms: 16 bytes of two-byte elements.
+_ALIGNED = 8
+#: The most programs of a small result's sum in parts: four for each multiprocessor, as many as share one.
+_PROGRAMS_OF_PARTS = 4 * _MULTIPROCESSORS
 
 #: Tile of two-byte elements → multiplications a second, in 1e12, of one program on a multiprocessor, and of several
 #: there. A warp group multiplies 64 rows at once (wgmma), so tiles of fewer rows use the older instruction. That is as
@@ -145,7 +150,8 @@ def plans(
     sizes = (batch, m, n, k)
     if scattered:
         small = dict.fromkeys(_fitted(tile, sizes, width) for tile in _SCATTERED)
-        return sorted(map(Plan, small), key=lambda plan: _scattered_seconds(plan.tile, sizes))
+        found = [Plan(tile, parts) for tile in small for parts in {1, _even_parts(tile, sizes)}]
+        return sorted(found, key=lambda plan: _scattered_seconds(plan, sizes))
     return [plan for _, plan in _timed_plans(sizes, width, shared, moved)]
 
 
@@ -190,17 +196,29 @@ def _timed_plans(
         share = own.m * own.n / (tile.m * tile.n)
         if share == 1 or (own.m, own.n) not in blocks:
             fitted.setdefault(own, (rates[0] * share, rates[1] * share))
-    found = [(Plan(tile, parts), rates) for tile, rates in fitted.items() for parts in _parts(tile, sizes)]
-    timed = ((seconds(plan, rates, sizes, width, moved, computed), plan) for plan, rates in found)
-    return sorted(timed, key=lambda each: each[0])
+
+    def timed(parts: Callable[[Tile], Sequence[int]]) -> list[tuple[float, Plan]]:
+        found = [(Plan(tile, count), rates) for tile, rates in fitted.items() for count in parts(tile)]
+        return [(seconds(plan, rates, sizes, width, moved, computed), plan) for plan, rates in found]
+
+    by_time = operator.itemgetter(0)
+    usual = sorted(timed(lambda tile: _parts(tile, sizes)), key=by_time)
+    _, best = usual[0]
+    if 2 * best.parts * _blocks(best.tile, *sizes[:3]) > _MULTIPROCESSORS:
+        return usual
+    more = timed(lambda tile: [_even_parts(tile, sizes, _ALIGNED)])
+    return sorted(dict.fromkeys([*usual, *more]), key=by_time)
 
 
 def plan_of_ragged_rows(m: int, n: int) -> Plan | None:
     """The plan for a product of two-byte elements whose result's rows begin unaligned, on Hopper; None where it is too
-    small. Its elements are stored one by one, which takes as long as to multiply, so each multiprocessor has one
-    program that loads for its next block meanwhile. [16384, 128] by 30522 columns took 495 µs on an H200, and 682 with
+    small, or its rows are so short that most of a block is beside them. Its elements are stored one by one, which takes
+    as long as to multiply, so each multiprocessor has one program that loads for its next block meanwhile. [16384, 128]
+    by 30522 columns took 495 µs on an H200, and 682 with
     a program for each block of 128x128; cuBLAS takes 378 for aligned rows."""
-    return Plan(_RAGGED) if _blocks(_RAGGED, 1, m, n) >= _ROUNDS * _MULTIPROCESSORS else None
+    blocks = _blocks(_RAGGED, 1, m, n)
+    is_full = 2 * m * n >= blocks * _RAGGED.m * _RAGGED.n
+    return Plan(_RAGGED) if is_full and blocks >= _ROUNDS * _MULTIPROCESSORS else None
 
 
 def plan_of_few_rows(n: int, k: int) -> Plan:
@@ -248,6 +266,15 @@ def _parts(tile: Tile, sizes: tuple[int, int, int, int]) -> Sequence[int]:
     return found
 
 
+def _even_parts(tile: Tile, sizes: tuple[int, int, int, int], unit: int = 1) -> int:
+    """The number of equal parts that gives a sum the most programs, up to `_PROGRAMS_OF_PARTS`; 1 where there is none.
+    Each has a multiple of `unit` terms. A power of two need not divide K: of a weight's gradient it counts the pixels
+    of all images."""
+    batch, m, n, k = sizes
+    most = min(_PROGRAMS_OF_PARTS // _blocks(tile, batch, m, n), k // _LEAST_PART) if batch == 1 else 1
+    return next((parts for parts in range(most, 1, -1) if k % (parts * unit) == 0), 1)
+
+
 def seconds(
     plan: Plan,
     rates: Rates,
@@ -283,16 +310,20 @@ def seconds(
     loaded = programs * length * (tile.m + tile.n) * width
     memory = (once + _AGAIN * max(loaded - once, 0)) / (_FROM_MEMORY * _MULTIPROCESSORS)
     total = max(total, memory + _BESIDE) + _LAUNCH
-    if plan.parts > 1:
-        total += _LAUNCH + 2 * 4 * plan.parts * m * n / (_FROM_MEMORY * _MULTIPROCESSORS)
-    return total
+    return total + _join_seconds(plan, m, n)
 
 
-def _scattered_seconds(tile: Tile, sizes: tuple[int, int, int, int]) -> float:
+def _scattered_seconds(plan: Plan, sizes: tuple[int, int, int, int]) -> float:
+    tile = plan.tile
     batch, m, n, k = sizes
-    programs = _blocks(tile, batch, m, n)
-    steps = math.ceil(k / tile.k)
+    programs = _blocks(tile, batch, m, n) * plan.parts
+    steps = math.ceil(k / plan.parts / tile.k)
     loads = (tile.m + tile.n) * tile.k
     step = _STEP + _ELEMENT * loads / (32 * tile.warps)
     waves = math.ceil(programs / (_TOGETHER * _MULTIPROCESSORS))
-    return steps * max(waves * step, programs / _MULTIPROCESSORS * loads / _ELEMENTS)
+    return steps * max(waves * step, programs / _MULTIPROCESSORS * loads / _ELEMENTS) + _join_seconds(plan, m, n)
+
+
+def _join_seconds(plan: Plan, m: int, n: int) -> float:
+    """About how many seconds it takes to write the parts of a sum, and to add them up in a kernel of their own."""
+    return 0.0 if plan.parts == 1 else _LAUNCH + 2 * 4 * plan.parts * m * n / (_FROM_MEMORY * _MULTIPROCESSORS)
