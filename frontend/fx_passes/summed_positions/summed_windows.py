@@ -37,6 +37,8 @@ from cuesta.torch_private.fake_tensors import unset_fake_temporarily
 aten = torch.ops.aten
 
 _PUTS = frozenset({aten.index_put, aten._unsafe_index_put})
+#: Ops that scale what they read, if their other operand is known or has the same root.
+_SCALING = frozenset({aten.add, aten.sub, aten.mul, aten.neg})
 _CONVERT = torch.ops.prims.convert_element_type.default
 #: The most elements of a window that are read at once. Windows of more are summed along one dim after the other.
 _AT_ONCE = 16
@@ -107,7 +109,8 @@ def _rewrite(write: NodeWriter, group: Sequence[Put]) -> None:
         return
     for node in others:
         (user,) = node.users
-        user.replace_all_uses_with(user.args[1] if user.args[0] is node else user.args[0])
+        (rest,) = [a for a in user.all_input_nodes if a is not node]
+        user.replace_all_uses_with(rest)
         node.graph.erase_node(user)  # the next one is then read by one addition again
     last.replace_all_uses_with(total)
 
@@ -185,7 +188,10 @@ def _scaled(node: Node, known: dict[Node, Scaled], depth: int = _DEEPEST) -> Sca
 
 def _step(node: Node, known: dict[Node, Scaled], depth: int) -> Scaled | None:
     """As `_scaled`, for a node that scales what it reads; None for any other."""
-    packet, shape = packet_of(node), node.meta["val"].shape
+    packet = packet_of(node)
+    if packet not in _SCALING and not is_conversion(node):
+        return None
+    shape = node.meta["val"].shape
     same = [a for a in node.args if isinstance(a, Node) and a.meta["val"].shape == shape]
     if packet in (aten.add, aten.sub) and len(same) == 2 and not node.kwargs:
         one, other = (_scaled(a, known, depth) for a in same)

@@ -97,7 +97,7 @@ def _lines_of(total: Tensor) -> list[Tensor] | None:
     largest = total[at]
     if not bool(largest.isfinite()) or largest == 0:
         return None
-    lines = []
+    lines: list[Tensor] = []
     for d in range(total.dim()):
         line = total[tuple(slice(None) if d == e else n for e, n in enumerate(at))]
         lines.append(line / largest if lines else line)
