@@ -37,6 +37,7 @@ from cuesta.frontend.fx_passes.strided_views import permute_strided_views
 from cuesta.frontend.fx_passes.summed_positions.gathered_gradients import gather_gradients
 from cuesta.frontend.fx_passes.summed_positions.overlapping_windows import add_windows
 from cuesta.frontend.fx_passes.summed_positions.summed_diagonals import sum_diagonals
+from cuesta.frontend.fx_passes.summed_positions.summed_windows import sum_windows
 from cuesta.frontend.fx_passes.tables.joined_tables import join_table_gradients
 from cuesta.frontend.fx_passes.tables.one_index import join_gradients_of_one_index
 from cuesta.frontend.fx_passes.tables.tied_tables import add_rows_to_tables
@@ -76,6 +77,8 @@ JOINT: FxStage[GraphModule] = FxStage(
         FxPass("decide-conditions", lambda gm, _: decide_conditions(gm)),
         # Without it, the partitioner could save one of two equal values and recompute the other.
         FxPass("merge-equal-nodes", lambda gm, _: merge_equal_nodes(gm.graph), lambda _: merges_equal_nodes()),
+        # Before gradients of single corners are gathered: it reads all corners of an image at once.
+        FxPass("sum-windows", lambda gm, options: sum_windows(gm, options.target), _in_any_order),
         FxPass("gather-gradients", lambda gm, options: gather_gradients(gm, options.target), _in_any_order),
         FxPass("sum-diagonals", lambda gm, options: sum_diagonals(gm, options.target), _in_any_order),
         FxPass("add-windows", lambda gm, _: add_windows(gm), _in_any_order),

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from cuesta.frontend.fx_nodes import packet_of
-from cuesta.frontend.fx_passes.summed_positions import gathered_gradients
+from cuesta.frontend.fx_passes.summed_positions import gathered_gradients, summed_windows
 from cuesta.frontend.fx_passes.summed_positions.gathered_gradients import runs_of
 
 Program = Callable[[Tensor], Tensor]
@@ -23,6 +23,7 @@ SUMS = {aten.index_put, aten._unsafe_index_put, aten.scatter_add, aten.embedding
 def on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """Has the pass rewrite graphs on the CPU as it does on a GPU."""
     monkeypatch.setattr(gathered_gradients, "_pays", lambda *_: True)
+    monkeypatch.setattr(summed_windows, "_pays", lambda *_: True)
 
 
 def resized(size: int | tuple[int, ...], mode: str, **options: bool) -> Program:

@@ -127,7 +127,7 @@ def _index_put(write: NodeWriter, node: Node) -> Node | None:
         values = write.call(aten.reshape.default, values, [*taken[:at], math.prod(places), *taken[at + len(places) :]])
         axes, lines = [0], [given[0].flatten()]
     else:
-        axes = [_axis(g, places) for g in given]
+        axes = [axis_of(g, places) for g in given]
         if sorted(axes) != [*range(len(places))]:
             return None
         lines = [g.flatten() for g in given]
@@ -149,7 +149,7 @@ def _embedding(write: NodeWriter, node: Node) -> Node | None:
     return _summed(write, None, flat, 0, [0], [runs_of(positions.flatten(), rows)])
 
 
-def _axis(positions: Tensor, places: Sequence[int]) -> int:
+def axis_of(positions: Tensor, places: Sequence[int]) -> int:
     """The dim of `places` that positions lie along; -1 where there is not one."""
     long = [d - len(positions.shape) + len(places) for d, n in enumerate(positions.shape) if n > 1]
     return long[0] if len(long) == 1 else -1
@@ -303,7 +303,7 @@ def _along(write: NodeWriter, values: Node, dim: int, runs: Runs) -> Node:
         return write.call(aten.expand.default, narrow, places)
 
     first, count = placed(runs.first), placed(runs.count) if runs.is_ragged else None
-    lines = [_line(write, n, len(shape) - d - 1, device) for d, n in enumerate(shape)]
+    lines = [line_of(write, n, len(shape) - d - 1, device) for d, n in enumerate(shape)]
 
     def element(number: int) -> Node:
         """The elements of all runs that have this number in their run, widened."""
@@ -321,7 +321,7 @@ def _along(write: NodeWriter, values: Node, dim: int, runs: Runs) -> Node:
     return write.call(_CONVERT, total, values.meta["val"].dtype)
 
 
-def _line(write: NodeWriter, size: int, behind: int, device: torch.device) -> Node:
+def line_of(write: NodeWriter, size: int, behind: int, device: torch.device) -> Node:
     """The positions along a dim that is read in order, with `behind` dims of size 1 behind it."""
     line = write.call(aten.arange.default, size, device=device)
     return write.call(aten.reshape.default, line, [size, *[1] * behind])
