@@ -180,8 +180,8 @@ def _take_logistic(op: ir.Operation) -> None:
 
 
 def _take_reciprocal(op: ir.Operation) -> None:
-    """Replaces a quotient by products, if the divisor is repeated, or if it is a constant and the quotient is rounded to
-    16 bits."""
+    """Replaces a quotient by products, if the divisor is repeated, or if it is a constant and the quotient is rounded
+    to 16 bits."""
     dividend, divisor = op.operands
     reciprocal = reciprocal_of(divisor)
     few = unrepeated(divisor)
@@ -200,10 +200,10 @@ def _take_reciprocal(op: ir.Operation) -> None:
 
 
 def _by_reciprocal(dividend: ir.Value, divisor: ir.Value, is_exact: bool) -> ir.Value:
-    """A block divided by what is repeated to its shape. With `is_exact` the quotient is rounded correctly: what the
-    remainder, which one fma tells, adds to a product by the reciprocal (P. Markstein, Computation of elementary functions
-    on the IBM RISC System/6000, 1990). Zeros of either sign, infinities and NaN stay as they are: their remainder is not
-    less than the dividend."""
+    """A block divided by what is repeated to its shape. With `is_exact` the quotient is rounded correctly: the remainder,
+    which one fma tells, corrects a product by the reciprocal (P. Markstein, Computation of elementary functions on the
+    IBM RISC System/6000, 1990). Zeros of either sign, infinities and NaN stay as they are: their remainder is not less
+    than the dividend. Of dividends below 2^-100 the last bit may be wrong."""
     shape, kind = tt.shape_of(dividend), tt.element_of(dividend)
     scaled_divisor, *factors = _reciprocals(divisor)
     scale, factor = (tt.broadcast(x, shape) for x in factors)
