@@ -200,8 +200,8 @@ def _take_reciprocal(op: ir.Operation) -> None:
 
 
 def _by_reciprocal(dividend: ir.Value, divisor: ir.Value, is_exact: bool) -> ir.Value:
-    """A block divided by what is repeated to its shape. With `is_exact` the quotient is rounded correctly: the remainder,
-    which one fma tells, corrects a product by the reciprocal (P. Markstein, Computation of elementary functions on the
+    """A block divided by what is repeated to its shape. With `is_exact` it is rounded correctly: the remainder, which
+    one fma tells, corrects a product by the reciprocal (P. Markstein, Computation of elementary functions on the
     IBM RISC System/6000, 1990). Zeros of either sign, infinities and NaN stay as they are: their remainder is not less
     than the dividend. Of dividends below 2^-100 the last bit may be wrong."""
     shape, kind = tt.shape_of(dividend), tt.element_of(dividend)
