@@ -172,7 +172,7 @@ class _Block:
         for c in walk.turns:
             self.sizes[c] = 1
         for c, most in walk.turns.items():
-            self.sizes[c] = min(power_at_most(most // self.at_once()), self.covers[c])
+            self.sizes[c] = min(power_at_most(most // self.at_once(c)), self.covers[c])
         whole, loops = self.whole, list(walk.turns)
         while self.at_once() > (AT_A_TIME if set(loops) - walk.turns.keys() else WHOLE) and len(loops) < len(whole):
             loops.append(max((c for c in whole if c not in loops), key=lambda c: (self.sizes[c], c)))

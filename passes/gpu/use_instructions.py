@@ -27,12 +27,13 @@ what is loaded, as of 3x3 windows, memory bounds the kernel: with these instruct
 
 A quotient that is rounded correctly takes a dozen instructions and a branch. Where it is rounded to 16 bits after sums
 and products alone, the last of its 24 bits shows only if a sum cancels all others, and a constant's reciprocal takes
-one instruction. What repeats along the block, as the mean of a channel does for its pixels, has one for all.
+one instruction. What repeats along the block, as the mean of a channel does for its pixels, has one for all. Where all
+24 bits show, as in the gradient of a norm of f32, its quotients are rounded correctly in six instructions and without a
+branch: a thread divided its 16 numbers one after the other (197 µs for 78 MB on an H200).
 """
 
 from __future__ import annotations
 
-import functools
 import math
 import struct
 
@@ -179,25 +180,47 @@ def _take_logistic(op: ir.Operation) -> None:
 
 
 def _take_reciprocal(op: ir.Operation) -> None:
-    """Replaces a quotient that is rounded to 16 bits by a product, if the divisor is a constant or repeated."""
+    """Replaces a quotient by products, if the divisor is repeated, or if it is a constant and the quotient is rounded
+    to 16 bits."""
     dividend, divisor = op.operands
     reciprocal = reciprocal_of(divisor)
     few = unrepeated(divisor)
     repeats = few != divisor and number_of(few) is None and str(tt.element_of(few)) == "f32"
-    if (reciprocal is None and not repeats) or not _is_rounded(op.results[0]):
+    is_rounded = _is_rounded(op.results[0])
+    if not repeats and (reciprocal is None or not is_rounded):
         return
     with ir.InsertionPoint(op), op.location:
         if reciprocal is not None:
-            factors = [tt.full(tt.shape_of(dividend), tt.element_of(dividend), reciprocal)]
+            factor = tt.full(tt.shape_of(dividend), tt.element_of(dividend), reciprocal)
+            quotient = arith.mulf(dividend, factor)
         else:
-            factors = [tt.broadcast(factor, tt.shape_of(dividend)) for factor in _reciprocals(few)]
-        op.results[0].replace_all_uses_with(functools.reduce(arith.mulf, factors, dividend))
+            quotient = _by_reciprocal(dividend, few, is_exact=not is_rounded)
+        op.results[0].replace_all_uses_with(quotient)
     op.erase()
 
 
+def _by_reciprocal(dividend: ir.Value, divisor: ir.Value, is_exact: bool) -> ir.Value:
+    """A block divided by what is repeated to its shape. With `is_exact` it is rounded correctly: the remainder, which
+    one fma tells, corrects a product by the reciprocal (P. Markstein, Computation of elementary functions on the
+    IBM RISC System/6000, 1990). Zeros of either sign, infinities and NaN stay as they are: their remainder is not less
+    than the dividend. Of dividends below 2^-100 the last bit may be wrong."""
+    shape, kind = tt.shape_of(dividend), tt.element_of(dividend)
+    scaled_divisor, *factors = _reciprocals(divisor)
+    scale, factor = (tt.broadcast(x, shape) for x in factors)
+    scaled = arith.mulf(dividend, scale)
+    quotient = arith.mulf(scaled, factor)
+    if not is_exact:
+        return quotient
+    zero = tt.full(shape, kind, 0)
+    remainder = functions.fma(arith.subf(zero, quotient), tt.broadcast(scaled_divisor, shape), scaled)
+    is_less = arith.cmpf(arith.CmpFPredicate.OLT, *map(functions.absf, (remainder, scaled)))
+    return arith.select(is_less, functions.fma(remainder, factor, quotient), quotient)
+
+
 def _reciprocals(divisor: ir.Value) -> list[ir.Value]:
-    """Two blocks by which a block is multiplied instead of divided, computed where the divisor is: outside of a loop if
-    that is. With the first, a power of two, the second is finite for divisors that are denormals as well."""
+    """A divisor times a power of two, and two blocks by which a block is multiplied instead of divided: that power, and
+    a number that it leaves finite for divisors that are denormals as well. They are computed where the divisor is:
+    outside of a loop if that is."""
     made = maker(divisor)
     at = ir.InsertionPoint.at_block_begin(divisor.owner) if made is None else ir.InsertionPoint.after(made)
     with at:
@@ -205,7 +228,8 @@ def _reciprocals(divisor: ir.Value) -> list[ir.Value]:
         one, least, scale = (tt.full(shape, kind, number) for number in (1, 2.0**-100, 2.0**64))
         is_small = arith.cmpf(arith.CmpFPredicate.OLT, functions.absf(divisor), least)
         scale = arith.select(is_small, scale, one)
-        return [scale, tt.precise_divf(one, arith.mulf(divisor, scale))]
+        scaled = arith.mulf(divisor, scale)
+        return [scaled, scale, tt.precise_divf(one, scaled)]
 
 
 def _is_rounded(x: ir.Value) -> bool:

@@ -36,6 +36,8 @@ _MANY_TURNS, _ROWS_OF_A_WARP, _ROW_WARPS = 16, 4, 4
 #: 112 x 112 and 24 channels took 60 µs, with loads in flight 86 to 89.
 _ROWS_DOWN, _MORE_ROWS, _LONG, _WARPS, _MORE_WARPS = 32, 64, 1536, 2, 4
 _STAGES, _STAGED = 3, 24 << 10
+#: The least elements of a thread in such a turn, 16 bytes of narrow floats, so that a turn of 8 columns has more rows.
+_LEAST_PER_THREAD = 8
 #: Other dims that are reduced together with the columns have few elements: at most a turn's rows.
 _FEW = 32
 
@@ -157,8 +159,8 @@ def _walk_down(space: Space, down: int) -> Walk:
         return Walk()
     long = space.sizes[down] >= _LONG and not writes and space.in_sectors
     columns = min([STRIP, *(power_at_least(space.elements_of(space.beside(c))) for c in space.fastest)])
-    turn = columns * (_MORE_ROWS if long or in_one_turn else _ROWS_DOWN)
     warps = _MORE_WARPS if long or writes or not space.in_sectors else _WARPS
+    turn = max(columns * (_MORE_ROWS if long or in_one_turn else _ROWS_DOWN), 32 * warps * _LEAST_PER_THREAD)
     has_room = (_STAGES - 1) * turn * space.width * (len(along) - writes) <= _STAGED
     stages = _STAGES if has_room and space.in_sectors and not (in_one_turn or space.gathers) else 1
     return Walk({down: turn}, turn // (32 * warps), widens=False, stages=stages)

@@ -92,3 +92,19 @@ def test_a_quotient_by_a_norm_of_each_row(used: list[str], scale: float, monkeyp
     made = torch.compile(quotient, backend="cuesta", options={"target": "tt", "cache": False})(x, norm)
     torch.testing.assert_close(made, quotient(x, norm), rtol=2**-8, atol=1e-6, equal_nan=True)
     assert len(taken) == 1
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-38, 1e-42, 1e38])
+def test_a_quotient_that_is_rounded_once(used: list[str], scale: float) -> None:
+    """A product by the reciprocal of each row's number, corrected by the remainder, is what eager divides."""
+    generator = torch.Generator().manual_seed(0)
+    x, of_row = torch.randn(512, 16, generator=generator), torch.randn(512, 1, generator=generator) * scale
+    x[0], x[1, :4], of_row[1:4, 0] = 0, torch.tensor([-0.0, 1, float("inf"), float("nan")]), torch.tensor([1, 0, 3e38])
+
+    def quotient(x: Tensor, of_row: Tensor) -> Tensor:
+        return x / of_row
+
+    torch._dynamo.reset()
+    made = torch.compile(quotient, backend="cuesta", options={"target": "tt", "cache": False})(x, of_row)
+    torch.testing.assert_close(made, quotient(x, of_row), rtol=0, atol=0, equal_nan=True)
+    assert torch.equal(made.signbit(), quotient(x, of_row).signbit())

@@ -193,6 +193,33 @@ module {
       return %0 : tensor<30522xf32>
     }
 
+    // A sum along other loops takes no room of a turn. Eight columns have more rows, eight elements of each thread.
+    // CHECK-LABEL: func.func @beside_another_sum
+    // CHECK-SAME: cuesta.blocks = [1, 8, 128, 32], cuesta.loops = [2]
+    // CHECK-SAME: cuesta.warps = 4
+    func.func @beside_another_sum(%x: tensor<2048x8x32xf32>, %g: tensor<2048x2048x8xf32>, %y: tensor<2048x8xf32>, %z: tensor<2048x2048x8xf32>) -> (tensor<2048x8xf32>, tensor<2048x2048x8xf32>) attributes {cuesta.parallel = [0, 1], cuesta.sizes = [2048, 8, 2048, 32]} {
+      %zero = arith.constant 0.0 : f32
+      %e = tensor.empty() : tensor<2048x8xf32>
+      %f = linalg.fill ins(%zero : f32) outs(%e : tensor<2048x8xf32>) -> tensor<2048x8xf32>
+      %l = linalg.generic {indexing_maps = [#id3, #of_row], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x : tensor<2048x8x32xf32>) outs(%f : tensor<2048x8xf32>) attrs = {cuesta.classes = [0, 1, 3]} {
+      ^bb0(%a: f32, %o: f32):
+        %r = arith.addf %o, %a : f32
+        linalg.yield %r : f32
+      } -> tensor<2048x8xf32>
+      %b = linalg.generic {indexing_maps = [#id3, #of_column, #id3], iterator_types = ["parallel", "parallel", "parallel"]} ins(%g, %l : tensor<2048x2048x8xf32>, tensor<2048x8xf32>) outs(%z : tensor<2048x2048x8xf32>) attrs = {cuesta.classes = [0, 2, 1]} {
+      ^bb0(%a: f32, %m: f32, %o: f32):
+        %r = arith.addf %a, %m : f32
+        linalg.yield %r : f32
+      } -> tensor<2048x2048x8xf32>
+      %h = linalg.fill ins(%zero : f32) outs(%y : tensor<2048x8xf32>) -> tensor<2048x8xf32>
+      %d = linalg.generic {indexing_maps = [#id3, #of_column], iterator_types = ["parallel", "reduction", "parallel"]} ins(%b : tensor<2048x2048x8xf32>) outs(%h : tensor<2048x8xf32>) attrs = {cuesta.classes = [0, 2, 1]} {
+      ^bb0(%a: f32, %o: f32):
+        %r = arith.addf %o, %a : f32
+        linalg.yield %r : f32
+      } -> tensor<2048x8xf32>
+      return %d, %b : tensor<2048x8xf32>, tensor<2048x2048x8xf32>
+    }
+
     // Several sums down few rows: a program walks them one by one, and each thread has sums of its own.
     // CHECK-LABEL: func.func @short_columns
     // CHECK-SAME: cuesta.blocks = [2, 1, 512], cuesta.loops = [1]

@@ -228,3 +228,32 @@ module attributes {cuesta.target = "cuda:90"} {
     }) {arg_attrs = [{}, {}, {}], cuesta.grid = [64, 1, 1], cuesta.stages = 3 : i64, cuesta.warps = 4 : i64, function_type = (tensor<4x64xf32>, tensor<1x64xf32>, tensor<4x64x!tt.ptr<bf16>>) -> (), noinline = false, sym_name = "repeated", sym_visibility = "public"} : () -> ()
   }
 }
+
+// -----
+
+// A quotient that is stored as it is gets what its remainder adds.
+// CHECK-LABEL: module attributes {cuesta.target = "cuda:90"}
+// CHECK: ^bb0(%[[X:.*]]: tensor<4x64xf32>, %[[D:.*]]: tensor<1x64xf32>, %{{.*}}: tensor<4x64x!tt.ptr<f32>>):
+// CHECK: %[[P:.*]] = arith.mulf %[[D]], %{{.*}} : tensor<1x64xf32>
+// CHECK: %[[R:.*]] = "tt.precise_divf"(%{{.*}}, %[[P]]) : (tensor<1x64xf32>, tensor<1x64xf32>)
+// CHECK: %[[RS:.*]] = "tt.broadcast"(%[[R]])
+// CHECK: %[[M:.*]] = arith.mulf %[[X]], %{{.*}}
+// CHECK: %[[Q:.*]] = arith.mulf %[[M]], %[[RS]]
+// CHECK: %[[N:.*]] = arith.subf %{{.*}}, %[[Q]]
+// CHECK: %[[PS:.*]] = "tt.broadcast"(%[[P]])
+// CHECK: %[[REST:.*]] = math.fma %[[N]], %[[PS]], %[[M]]
+// CHECK: %[[LESS:.*]] = arith.cmpf olt
+// CHECK: %[[F:.*]] = math.fma %[[REST]], %[[RS]], %[[Q]]
+// CHECK: arith.select %[[LESS]], %[[F]], %[[Q]]
+// CHECK-NOT: tt.precise_divf
+module attributes {cuesta.target = "cuda:90"} {
+  module @kernels {
+    "tt.func"() ({
+    ^bb0(%x: tensor<4x64xf32>, %d: tensor<1x64xf32>, %p: tensor<4x64x!tt.ptr<f32>>):
+      %all = "tt.broadcast"(%d) : (tensor<1x64xf32>) -> tensor<4x64xf32>
+      %q = "tt.precise_divf"(%x, %all) : (tensor<4x64xf32>, tensor<4x64xf32>) -> tensor<4x64xf32>
+      "tt.store"(%p, %q) {boundaryCheck = array<i32>, cache = 1 : i32, evict = 1 : i32} : (tensor<4x64x!tt.ptr<f32>>, tensor<4x64xf32>) -> ()
+      "tt.return"() : () -> ()
+    }) {arg_attrs = [{}, {}, {}], cuesta.grid = [64, 1, 1], cuesta.stages = 3 : i64, cuesta.warps = 4 : i64, function_type = (tensor<4x64xf32>, tensor<1x64xf32>, tensor<4x64x!tt.ptr<f32>>) -> (), noinline = false, sym_name = "corrected", sym_visibility = "public"} : () -> ()
+  }
+}

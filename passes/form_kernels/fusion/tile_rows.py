@@ -19,13 +19,16 @@ Tiling: TypeAlias = "tuple[Sequence[Node], Space, Collection[Loop]]"
 
 #: Bytes of a large tensor.
 _LARGE = 4096
+#: A tensor of so many times another's bytes takes a kernel's time. What is summed of a norm's groups of channels in
+#: parts lies as the image does, and is read by the kernel that adds up the parts; its tiles are no good for the image.
+_MUCH_LARGER = 4
 
 
 def rows_refusal(memory: MemoryOrder, kernel: Tiling, before: Sequence[Tiling], gpu: bool) -> str | None:
     """Why the tiles of a kernel lie worse than those of the kernels that it is merged from; None if they do not."""
     if _columns(memory, kernel) and not any(_columns(memory, own) for own in before):
         return "the tiles of one kernel would be walked column by column"
-    if gpu and _fragments(memory, kernel) and not any(_fragments(memory, own) for own in before):
+    if gpu and _fragments(memory, kernel) > _MUCH_LARGER * max(_fragments(memory, own) for own in before):
         return "the tiles of one kernel would have a few elements of each row"
     return None
 
@@ -66,7 +69,7 @@ def _long(value: ir.Value, order: Sequence[int]) -> list[int]:
 def _columns(memory: MemoryOrder, kernel: Tiling) -> bool:
     """Whether tiles cut the contiguous dim of a large tensor and leave another dim whole."""
     _, _, parallel = kernel
-    return any(_is_cut_across(walked, parallel) for walked in _walked(memory, kernel))
+    return any(_is_cut_across(walked, parallel) for walked, _ in _walked(memory, kernel))
 
 
 def _is_cut_across(walked: Sequence[Loop], parallel: Collection[Loop]) -> bool:
@@ -75,23 +78,23 @@ def _is_cut_across(walked: Sequence[Loop], parallel: Collection[Loop]) -> bool:
     return walked[-1] in parallel and not all(root in parallel for root in walked)
 
 
-def _fragments(memory: MemoryOrder, kernel: Tiling) -> bool:
-    """Whether tiles cut the rows of a large tensor into a few elements each, and have many such rows, as of an image's
-    groups of channels, which lie side by side in each pixel."""
+def _fragments(memory: MemoryOrder, kernel: Tiling) -> int:
+    """Bytes of the largest tensor whose rows tiles cut into a few elements each, where they have many such rows, as of
+    an image's groups of channels, which lie side by side in each pixel; 0 if there is none."""
     nodes, space, parallel = kernel
-    sizes = class_sizes(space, nodes)
-    for walked in _walked(memory, kernel):
+    sizes, most = class_sizes(space, nodes), 0
+    for walked, count in _walked(memory, kernel):
         whole = [root for root in walked if root not in parallel]
         is_cut = walked[-1] not in parallel and walked[-2] in parallel
         if is_cut and len(whole) > 1 and sizes[walked[-1]] < FEW_IN_A_ROW:
-            return True
-    return False
+            most = max(most, count)
+    return most
 
 
-def _walked(memory: MemoryOrder, kernel: Tiling) -> Iterator[list[Loop]]:
-    """The classes of each large tensor that is read, from the slowest to the fastest."""
+def _walked(memory: MemoryOrder, kernel: Tiling) -> Iterator[tuple[list[Loop], int]]:
+    """The classes of each large tensor that is read, from the slowest to the fastest, and the tensor's bytes."""
     nodes, space, _ = kernel
     for node in nodes:
         for read in node.reads:
             if len(read.dims) > 1 and read.bytes >= _LARGE:
-                yield [space.classes[node.index][read.dims[d]] for d in memory.order(read.value)]
+                yield [space.classes[node.index][read.dims[d]] for d in memory.order(read.value)], read.bytes
