@@ -13,9 +13,11 @@ graph choose the order by themselves, but for what they return.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
-from torch.fx import GraphModule, Node
+from torch.fx import Node
 
 from cuesta.frontend.fx_nodes import inserting_behind, is_for_gpu, is_pointwise, memory_root, packet_of
 from cuesta.frontend.fx_passes.fx_pipeline import TrainingStep
@@ -43,7 +45,7 @@ def save_turned(step: TrainingStep, target: Target | None = None) -> None:
             continue
         order = _order(value, argument)
         if order is not None:
-            results[position] = copy = _turned(step.forward, value, order)
+            results[position] = copy = _turned(value, order)
             argument.meta["val"] = copy.meta["val"]
             is_changed = True
     if is_changed:
@@ -83,17 +85,16 @@ def _is_repeated(view: Node, elements: int) -> bool:
     return bool(view.users)
 
 
-def _turned(forward: GraphModule, value: Node, order: list[int]) -> Node:
+def _turned(value: Node, order: list[int]) -> Node:
     """A copy of a value, row-major when its dims are in `order`."""
-    inverse = [order.index(d) for d in range(len(order))]
-    made, meta = value, value.meta["val"]
-    steps = (
-        (aten.permute.default, (order,), {}),
-        (aten.clone.default, (), {"memory_format": torch.contiguous_format}),
-        (aten.permute.default, (inverse,), {}),
-    )
-    for call, args, kwargs in steps:
-        with inserting_behind(made):
-            made = forward.graph.call_function(call, (made, *args), kwargs)
-        made.meta["val"] = meta = call(meta, *args, **kwargs)
+    view = _behind(value, aten.permute.default, order)
+    copy = _behind(view, aten.clone.default, memory_format=torch.contiguous_format)
+    return _behind(copy, aten.permute.default, [order.index(d) for d in range(len(order))])
+
+
+def _behind(value: Node, op: Any, *args: Any, **kwargs: Any) -> Node:
+    """A call of an op on a value, just behind it."""
+    with inserting_behind(value):
+        made = value.graph.call_function(op, (value, *args), kwargs)
+    made.meta["val"] = op(value.meta["val"], *args, **kwargs)
     return made
