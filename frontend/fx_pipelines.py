@@ -29,6 +29,7 @@ from cuesta.frontend.fx_passes.recomputed_values import read_undetached, save_co
 from cuesta.frontend.fx_passes.saved_concatenations import save_once
 from cuesta.frontend.fx_passes.saved_layouts import save_channels_last
 from cuesta.frontend.fx_passes.saved_positions import save_offsets
+from cuesta.frontend.fx_passes.saved_turned import save_turned
 from cuesta.frontend.fx_passes.saved_views import save_views_once
 from cuesta.frontend.fx_passes.softmaxes.narrow_softmaxes import read_narrow_softmaxes
 from cuesta.frontend.fx_passes.softmaxes.recomputed_softmaxes import recompute_softmaxes
@@ -117,6 +118,7 @@ SAVED: FxStage[TrainingStep] = FxStage(
         FxPass("save-narrow", lambda step, _: save_narrow(step)),
         FxPass("save-offsets", lambda step, options: save_offsets(step, options.target)),
         FxPass("save-channels-last", lambda step, _: save_channels_last(step), _in_any_order),
+        FxPass("save-turned", lambda step, options: save_turned(step, options.target), _in_any_order),
         FxPass("add-rows-to-tables", lambda step, _: add_rows_to_tables(step.backward), _in_any_order),
         # Last: the other passes change which values are saved, and which of these are views of one tensor.
         FxPass("save-views-once", lambda step, _: save_views_once(step)),

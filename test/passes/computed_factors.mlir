@@ -70,3 +70,42 @@ func.func @repeated(%a: tensor<8x64x64xbf16>, %b: tensor<8x64x64xbf16>, %c: tens
   return %3 : tensor<16x64x64xbf16>
 }
 }
+
+// -----
+
+// A mask of powers is the same for each matrix of a batch, and for both products: the powers are computed once, and each
+// product reads them. It chooses between them and 0 itself, which tells where its factor is 0.
+// CHECK-LABEL: func.func @powers
+// CHECK: %[[POWERS:.*]] = "cuesta.pow"(
+// CHECK-NOT: cuesta.pow
+// CHECK: "cuesta.where"(%{{.*}}, %[[POWERS]], %{{.*}}) {cuesta.part = 0 : i64}
+// CHECK: {computed,
+// CHECK: "cuesta.where"(%{{.*}}, %[[POWERS]], %{{.*}}) {cuesta.part = 1 : i64}
+// CHECK: {computed,
+// CHECK-NOT: aten.call
+module attributes {cuesta.target = "cuda:90"} {
+func.func @powers(%q: tensor<32x256x64xbf16>, %k: tensor<32x64x256xbf16>, %v: tensor<32x256x64xbf16>, %base: tensor<8x1x1xf32>) -> tensor<32x256x64xbf16> {
+  %i = "cuesta.iota"() {start = 0.0 : f64, step = 1.0 : f64} : () -> tensor<256xf32>
+  %rows = "cuesta.reshape"(%i) : (tensor<256xf32>) -> tensor<256x1xf32>
+  %d = "cuesta.sub"(%rows, %i) : (tensor<256x1xf32>, tensor<256xf32>) -> tensor<256x256xf32>
+  %zero = "cuesta.constant"() {value = 0.0 : f64} : () -> tensor<f32>
+  %seen = "cuesta.ge"(%d, %zero) : (tensor<256x256xf32>, tensor<f32>) -> tensor<256x256xi1>
+  %p = "cuesta.pow"(%base, %d) : (tensor<8x1x1xf32>, tensor<256x256xf32>) -> tensor<8x256x256xf32>
+  %mask = "cuesta.where"(%seen, %p, %zero) : (tensor<256x256xi1>, tensor<8x256x256xf32>, tensor<f32>) -> tensor<8x256x256xf32>
+  %s = "cuesta.mm"(%q, %k) : (tensor<32x256x64xbf16>, tensor<32x64x256xbf16>) -> tensor<32x256x256xbf16>
+  %s4 = "cuesta.reshape"(%s) : (tensor<32x256x256xbf16>) -> tensor<4x8x256x256xbf16>
+  %w = "cuesta.convert"(%s4) : (tensor<4x8x256x256xbf16>) -> tensor<4x8x256x256xf32>
+  %f = "cuesta.mul"(%w, %mask) : (tensor<4x8x256x256xf32>, tensor<8x256x256xf32>) -> tensor<4x8x256x256xf32>
+  %n = "cuesta.convert"(%f) : (tensor<4x8x256x256xf32>) -> tensor<4x8x256x256xbf16>
+  %a = "cuesta.reshape"(%n) : (tensor<4x8x256x256xbf16>) -> tensor<32x256x256xbf16>
+  %x = "cuesta.mm"(%a, %v) : (tensor<32x256x256xbf16>, tensor<32x256x64xbf16>) -> tensor<32x256x64xbf16>
+  %t = "cuesta.mm"(%x, %k) : (tensor<32x256x64xbf16>, tensor<32x64x256xbf16>) -> tensor<32x256x256xbf16>
+  %t4 = "cuesta.reshape"(%t) : (tensor<32x256x256xbf16>) -> tensor<4x8x256x256xbf16>
+  %u = "cuesta.convert"(%t4) : (tensor<4x8x256x256xbf16>) -> tensor<4x8x256x256xf32>
+  %g = "cuesta.mul"(%u, %mask) : (tensor<4x8x256x256xf32>, tensor<8x256x256xf32>) -> tensor<4x8x256x256xf32>
+  %m = "cuesta.convert"(%g) : (tensor<4x8x256x256xf32>) -> tensor<4x8x256x256xbf16>
+  %b = "cuesta.reshape"(%m) : (tensor<4x8x256x256xbf16>) -> tensor<32x256x256xbf16>
+  %y = "cuesta.mm"(%b, %v) : (tensor<32x256x256xbf16>, tensor<32x256x64xbf16>) -> tensor<32x256x64xbf16>
+  return %y : tensor<32x256x64xbf16>
+}
+}

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from cuesta._mlir import ir
 from cuesta.dialects.types import byte_count, byte_size, spelling_of
 from cuesta.passes.analysis.memory_order import MemoryOrder
+from cuesta.passes.form_kernels.fusion.beside_factors import beside_factors
 from cuesta.passes.form_kernels.fusion.contractions import holds_stages, is_one_sum, multiplies_for, walk_refusal
 from cuesta.passes.form_kernels.fusion.limits import CPU, FusionLimits
 from cuesta.passes.form_kernels.fusion.narrow_sums import reduced_from_narrow
@@ -107,6 +108,7 @@ class Grouping:
         #: Node index → the items that read the node's results; None if the graph returns one of the results.
         self.inner_readers = {node.index: self._inner_readers(node) for node in nodes}
         self.late = reduced_from_narrow(nodes, self.writer, self._only_reader) | spreading(nodes, self.writer)
+        self.late |= beside_factors(nodes, self.writer, self._only_reader)
 
     def _inner_readers(self, node: Node) -> set[int] | None:
         if any(r in self.returned for r in node.results):
@@ -168,7 +170,7 @@ class Grouping:
     def _is_late(self, node: Node) -> bool:
         """Whether a node joins its reader's kernel before its producers'. On a CPU it multiplies what a sum adds up.
         On a GPU it only widens, or computes a few elements, such as squares, that a kernel of one program adds up, or
-        is one of `late`: elements are computed from a tensor that takes less memory than they do."""
+        is one of `late`: elements are computed from a tensor that takes less memory than they do, or is dear."""
         if not self.machine.in_sequence:
             late = node.widens or self._is_added_up(node) or node.index in self.late
             return self.machine.converts_late and late

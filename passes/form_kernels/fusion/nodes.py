@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from cuesta._mlir import arith, func, ir, linalg, tensor
+from cuesta._mlir import math as functions
 from cuesta.dialects import aten, host
 from cuesta.dialects.affine_maps import dims_of, operand_dims
 from cuesta.dialects.cuesta.shape import SizeOp
@@ -99,6 +100,17 @@ class Node(Item):
     def is_cheap(self) -> bool:
         """Whether recomputing the node takes no longer than writing its result to a computed position."""
         return not any(op.name.startswith("math.") for op in self.body)
+
+    @functools.cached_property
+    def is_dear(self) -> bool:
+        """Whether to compute an element takes far longer than to read it: a power is about 100 instructions of a GPU's,
+        where an exponential is two."""
+        return any(op.name == functions.PowFOp.OPERATION_NAME for op in self.body)
+
+    @property
+    def is_elementwise(self) -> bool:
+        """Whether the node computes each element of its results by itself."""
+        return self.product is None and self.base is None and all(self.parallel)
 
     def is_free(self, scatters: bool) -> bool:
         """Whether recomputing the node costs next to nothing in its kernel: it is cheap, and either the kernel scatters

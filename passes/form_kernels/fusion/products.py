@@ -158,6 +158,8 @@ def _refused_beside(space: Space, node: Node, product: Node, internal: Collectio
         return "every program of the matrix product would write the op's result"
     if {k, n} <= own and node.gathers:
         return "every program of the matrix product would look up its right factor element by element"
+    if node.is_dear and _batch_missing(space, own, product):
+        return "every product of the batch would compute anew what takes longer than to read it"
     if k in own and is_in_panels(product.tile):
         return "every tile of the matrix product would recompute its operand"
     if product.factor is None and {m, k} <= own and _is_repeated(space, node, product):
@@ -171,6 +173,12 @@ def _roles(space: Space, node: Node) -> tuple[Loop, Loop, Loop]:
     assert node.product is not None
     m, n, k = (space.classes[node.index][d] for d in node.product)
     return m, n, k
+
+
+def _batch_missing(space: Space, own: set[Loop], product: Node) -> bool:
+    """Whether a product has a batch along a loop that `own`, those of another node, lack."""
+    sizes = dict(zip(space.classes[product.index], product.hints, strict=True))
+    return any(size > 1 and loop not in own for loop, size in sizes.items() if loop not in _roles(space, product))
 
 
 def _is_repeated(space: Space, node: Node, product: Node) -> bool:

@@ -274,7 +274,7 @@ def _class_order(
     placed: dict[Value, Layout],
     sizes: dict[Class, Number],
 ) -> list[Class]:
-    """One order of all classes, slowest first, following the memory order of the largest tensors."""
+    """One order of all classes, slowest first: as the largest tensors lie in memory, then as the longest nests walk."""
     sequences: list[tuple[int, list[Class]]] = [(estimate(o.sizes), o.classes) for o in inputs]
     sequences += gathered
     for value in _found_among(preferred, written):
@@ -295,7 +295,7 @@ def _class_order(
             rows = node.reads[0].dims
             sequences.append((_FIRST, [loops[node.index][d] for d in sorted(dims, key=lambda d: d not in rows)]))
     sequences.sort(key=lambda s: -s[0])
-    sequences += [(0, loops[index]) for index in loops]
+    sequences += [(0, own) for own in sorted(loops.values(), key=len, reverse=True)]
     order: list[Class] = []
     for _, classes in sequences:
         after = -1

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field, replace
 from cuesta._mlir import ir
 from cuesta.dialects import maker
 from cuesta.dialects.clones import repeat_op
+from cuesta.dialects.cuesta import pointwise
 from cuesta.dialects.cuesta.contraction import MatMul
 from cuesta.dialects.cuesta.dialect import names_of
 from cuesta.dialects.cuesta.indexing import Index
@@ -34,7 +35,7 @@ from cuesta.dialects.types import opmath, shape_of, spelling_of, static_shape, t
 from cuesta.passes.analysis.match import unreshaped
 from cuesta.passes.graph.reshapes.hoist_reshapes import POINTWISE, reshaped
 from cuesta.passes.infra import graph_rewrite
-from cuesta.passes.infra.graph_rewrite import erase_dead, functions, named
+from cuesta.passes.infra.graph_rewrite import erase_dead, functions, named, users
 from cuesta.passes.libraries.products.narrow_factors import narrow_factors
 from cuesta.sizes import Number, hint
 from cuesta.sizes.powers import power_at_least
@@ -57,6 +58,9 @@ _MOST, _LONGEST = 2, 200
 _ON_THE_WAY = {*POINTWISE, Expand.OPERATION_NAME}
 #: Ops, beside pointwise ones, that are computed again for each product if they have at most so many elements.
 _COPIED, _FEW = names_of(Iota, Constant, Reshape, Index), 4096
+#: An op, such as a power, that costs as many additions takes longer than to read its result: cheaper ones, such as an
+#: exponential, are a few instructions of a GPU's.
+_DEAR = 30
 
 
 def compute_factors(module: ir.Module, kinds: Collection[str]) -> None:
@@ -200,13 +204,28 @@ class _Chain:
             return self.computed(op.operands[0])
         if Expand.matches(op):  # its readers are pointwise, and broadcast
             return self.computed(op.operands[0])
-        if op.name in POINTWISE:
+        if op.name in POINTWISE and not self._is_read(op):
             operands = [self.computed(x) for x in op.operands]
             sizes = broadcast_shape(*map(shape_of, operands))
             assert sizes is not None
             return self._repeated(op, operands, sizes)
         self.readers += 1
         return self._view(self._copied(value))
+
+    def _is_read(self, op: ir.Operation) -> bool:
+        """Whether the kernel reads an op's result, which another writes once: it is dear, and would be computed several
+        times, for each matrix of a batch or for each product that reads it. Few elements are computed again."""
+        (value,) = op.results
+        row, count = pointwise.row_of(op), hint(math.prod(shape_of(value)))
+        if value in self.derived or row is None or row.cost < _DEAR or count <= _FEW:
+            return False
+        return count < hint(math.prod(self.sizes)) or self._is_shared(value)
+
+    def _is_shared(self, value: ir.Value) -> bool:
+        """Whether several ops read a value, or what is computed from it alone on the way to the products."""
+        while value not in self.derived and len(readers := users(value)) == 1 and len(readers[0].results) == 1:
+            value = readers[0].results[0]
+        return value not in self.derived
 
     def _copied(self, value: ir.Value) -> ir.Value:
         """A few positions or numbers, computed again for each reader, which then computes them in its own loops; any
