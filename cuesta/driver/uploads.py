@@ -1,6 +1,6 @@
 """Computes what a graph takes from tensors on the CPU, and copies it to the GPU, before the graph's program runs.
 
-    graph(%x, %table)      %table on the CPU             graph(%x, %table, %uploaded)
+    graph(%x, %table)      %table on the CPU             graph(%x, None, %uploaded)
       %t = slice(%table, …)                       →        %y = add(%x, %uploaded)
       %u = _to_copy(%t, device=GPU)
       %y = add(%x, %u)                                   before each call: %uploaded = slice and _to_copy of %table
@@ -53,17 +53,22 @@ def take_uploads(gm: GraphModule) -> Uploads | None:
         node.replace_all_uses_with(add_argument(gm.graph, f"uploaded_{number}", node.meta["val"]))
     for node in reversed([node for node in needed if node.op != "placeholder"]):
         gm.graph.erase_node(node)
+    for node in arguments:
+        node.meta["val"] = None  # a program with an argument on the CPU is not recorded either
     gm.recompile()
     positions = {node: i for i, node in enumerate(gm.graph.find_nodes(op="placeholder"))}
     return Uploads([positions[node] for node in arguments], op_by_op(before))
 
 
 def bind(uploads: Uploads, boxed: Boxed) -> Boxed:
-    """Wraps the call of a graph whose last arguments are uploads, so that callers do not pass these."""
+    """Wraps the call of a graph whose last arguments are uploads, so that callers pass what these are computed from."""
 
     @as_boxed
     def call(args: list[Any]) -> list[Any]:
-        args += uploads.compute([args[i] for i in uploads.sources])
+        sources = [args[i] for i in uploads.sources]
+        for i in uploads.sources:
+            args[i] = None
+        args += uploads.compute(sources)
         return boxed(args)
 
     return call

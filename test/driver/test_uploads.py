@@ -43,7 +43,7 @@ def test_the_call_computes_uploads_from_its_arguments():
         return []
 
     bind(uploads, program)([x, table])
-    assert seen[0] is x and seen[1] is table and seen[2].device.type == "meta" and len(seen) == 3
+    assert seen[0] is x and seen[1] is None and seen[2].device.type == "meta" and len(seen) == 3
 
 
 def test_two_tables_keep_their_order():
