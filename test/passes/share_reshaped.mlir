@@ -54,3 +54,35 @@ func.func @left_alone(%a: tensor<8x64xbf16>, %b: tensor<8x64xbf16>) -> (tensor<8
   %14 = "cuesta.threshold_backward"(%2, %3) {threshold = 3.0 : f64} : (tensor<8x4x16xbf16>, tensor<8x4x16xbf16>) -> tensor<8x4x16xbf16>
   return %1, %5, %7, %8, %10, %12, %13, %14 : tensor<8x64xbf16>, tensor<8x4xbf16>, tensor<8x64xbf16>, tensor<8x64xbf16>, tensor<8x4xbf16>, tensor<8x64xbf16>, tensor<8x64xbf16>, tensor<8x4x16xbf16>
 }
+
+// -----
+
+// Numbers that fill a tensor have a shape of their own. What is rounded in the end is shared, and not the wide numbers.
+// CHECK-LABEL: func.func @scaled
+// CHECK: %[[N:.*]] = "cuesta.convert"(%{{.*}}) : (tensor<8x4x16xf32>) -> tensor<8x4x16xbf16>
+// CHECK: %[[R:.*]] = "cuesta.reshape"(%[[N]]) : (tensor<8x4x16xbf16>) -> tensor<8x64xbf16>
+// CHECK-NOT: "cuesta.mul"
+// CHECK: "cuesta.exp"(%[[R]])
+// CHECK: "cuesta.neg"(%[[R]])
+// CHECK: "cuesta.sum"
+func.func @scaled(%a: tensor<8x64xbf16>, %b: tensor<8x64xbf16>) -> (tensor<8x64xbf16>, tensor<8x64xbf16>, tensor<8x4xf32>) {
+  %0 = "cuesta.constant"() {value = 30.0 : f64} : () -> tensor<f32>
+  %1 = "cuesta.convert"(%a) : (tensor<8x64xbf16>) -> tensor<8x64xf32>
+  %2 = "cuesta.mul"(%1, %0) : (tensor<8x64xf32>, tensor<f32>) -> tensor<8x64xf32>
+  %15 = "cuesta.convert"(%b) : (tensor<8x64xbf16>) -> tensor<8x64xf32>
+  %3 = "cuesta.mul"(%2, %15) : (tensor<8x64xf32>, tensor<8x64xf32>) -> tensor<8x64xf32>
+  %4 = "cuesta.convert"(%3) : (tensor<8x64xf32>) -> tensor<8x64xbf16>
+  %5 = "cuesta.exp"(%4) : (tensor<8x64xbf16>) -> tensor<8x64xbf16>
+  %6 = "cuesta.neg"(%4) : (tensor<8x64xbf16>) -> tensor<8x64xbf16>
+  %7 = "cuesta.reshape"(%a) : (tensor<8x64xbf16>) -> tensor<8x4x16xbf16>
+  %8 = "cuesta.convert"(%7) : (tensor<8x4x16xbf16>) -> tensor<8x4x16xf32>
+  %9 = "cuesta.reshape"(%0) : (tensor<f32>) -> tensor<1x1x1xf32>
+  %10 = "cuesta.mul"(%8, %9) : (tensor<8x4x16xf32>, tensor<1x1x1xf32>) -> tensor<8x4x16xf32>
+  %16 = "cuesta.reshape"(%b) : (tensor<8x64xbf16>) -> tensor<8x4x16xbf16>
+  %17 = "cuesta.convert"(%16) : (tensor<8x4x16xbf16>) -> tensor<8x4x16xf32>
+  %11 = "cuesta.mul"(%10, %17) : (tensor<8x4x16xf32>, tensor<8x4x16xf32>) -> tensor<8x4x16xf32>
+  %12 = "cuesta.convert"(%11) : (tensor<8x4x16xf32>) -> tensor<8x4x16xbf16>
+  %13 = "cuesta.convert"(%12) : (tensor<8x4x16xbf16>) -> tensor<8x4x16xf32>
+  %14 = "cuesta.sum"(%13) {dims = [2], keepdim = 0 : i64} : (tensor<8x4x16xf32>) -> tensor<8x4xf32>
+  return %5, %6, %14 : tensor<8x64xbf16>, tensor<8x64xbf16>, tensor<8x4xf32>
+}

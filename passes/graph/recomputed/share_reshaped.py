@@ -72,7 +72,7 @@ def _twin(op: ir.Operation, known: Mapping[ir.Value, _Twin]) -> _Twin | None:
     operands = [known[x].whole if x in known else x for x in op.operands]
     if not reshaped or any(x not in known and shape_of(x) != () for x in op.operands):
         return None
-    if len({shape_of(twin.whole) for twin in reshaped}) > 1:
+    if len({shape_of(twin.whole) for twin in reshaped} - {()}) > 1:
         return None
     for other in users(reshaped[0].whole):
         if (
@@ -100,8 +100,9 @@ def _is_reduced(value: ir.Value) -> bool:
 
 def _pays(twin: _Twin) -> bool:
     """Whether to compute the value for each of its readers reads more than to write it once and read it."""
-    if Convert.matches(twin.whole.owner.operation):
-        return False  # each reader converts for itself
+    maker = twin.whole.owner.operation
+    if Convert.matches(maker) and byte_count(twin.whole) >= byte_count(maker.operands[0]):
+        return False  # each reader widens for itself
     readers = len({*users(twin.whole)})
     computed = readers * sum(byte_count(leaf) for leaf in twin.leaves)
     return readers > 0 and computed > (readers + 1) * byte_count(twin.whole)

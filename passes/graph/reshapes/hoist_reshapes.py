@@ -138,9 +138,11 @@ def _sums_columns(op: ir.Operation) -> bool:
 
 
 def _only_converted(view: ir.Operation) -> bool:
-    """Whether all that computes with a view is one conversion."""
+    """Whether all that computes with a view is one conversion, to a type that is no wider."""
     readers = users(view.results[0])
-    return len(readers) == 1 and Convert.matches(readers[0])
+    if len(readers) != 1 or not Convert.matches(readers[0]):
+        return False
+    return types.byte_count(readers[0].results[0]) <= types.byte_count(view.results[0])
 
 
 def _sink(op: ir.Operation) -> None:
