@@ -199,12 +199,13 @@ _GPU_STEPS = {
     # is written once, with its zeros, and what follows is still ops, through which the padding is carried.
     # What cuDNN computes in no epilogue joins a kernel of ours where pixels are multiplied one by one.
     # Biases that are in no epilogue become ops of ours last.
-    # A product whose result is read transposed is written so, before it is chosen who computes it. To others the row
-    # that is added to them is a bias.
+    # Products that are too small for a library become sums. Another whose result is read transposed is written so,
+    # before it is chosen who computes it. To others the row that is added to them is a bias.
     "call-libraries": (
         "stem-convolutions",
         *("fold-batch-norm", "pad-channels", "pad-groups", "fuse-cudnn-convolution"),
-        *("pointwise-convolutions", "convolution-biases", "multiply-as-read", "product-biases"),
+        *("pointwise-convolutions", "convolution-biases"),
+        *("sum-small-products", "multiply-as-read", "product-biases"),
         "call-libraries",
     ),
     # The host function cannot read a range check's result without waiting for the GPU: positions are clamped instead.
