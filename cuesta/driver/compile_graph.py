@@ -86,26 +86,22 @@ def compile_aten_graph(
             return watched(gm, example_inputs, kind, options, lambda: compile_graph(gm, request))
         # What torch keeps of a program is called without uploads.
         uploads = take_uploads(gm) if options.cudagraphs and keep is Keeping.NOTHING else None
-        boxed = _frozen_or_whole(gm, _request(gm, kind, options, donated, keep))
+        request = _request(gm, kind, options, donated, keep)
+        if options.freezing:
+            from cuesta.driver.freezing.freeze import freeze_if_possible
+            from cuesta.driver.freezing.frozen_arguments import bind as bind_frozen
+
+            frozen, text = freeze_if_possible(gm, kind, options, request.static, keep is not Keeping.NOTHING)
+            boxed = compile_graph(gm, replace(request, frozen=text))
+            boxed = bind_frozen(frozen, boxed) if frozen else boxed
+        else:
+            boxed = compile_graph(gm, request)
         return boxed if uploads is None else bind_uploads(uploads, boxed)
 
 
 def _request(gm: GraphModule, kind: str, options: Options, donated: Sequence[int], keep: Keeping) -> Request:
     saved, arguments = saved_outputs(gm) if kind == "forward" else ([], [])
     return Request(kind, options, donated, static_arguments(gm, kind), saved, arguments, keep)
-
-
-def _frozen_or_whole(gm: GraphModule, request: Request) -> Boxed:
-    """Compiles a graph, with packed weights if that is asked for."""
-    if not request.options.freezing:
-        return compile_graph(gm, request)
-    from cuesta.driver.freezing.freeze import freeze_if_possible
-    from cuesta.driver.freezing.frozen_arguments import bind as bind_frozen
-
-    kept = request.keep is not Keeping.NOTHING
-    frozen, text = freeze_if_possible(gm, request.kind, request.options, request.static, kept)
-    boxed = compile_graph(gm, replace(request, frozen=text))
-    return bind_frozen(frozen, boxed) if frozen else boxed
 
 
 def compile_graph(gm: GraphModule, request: Request) -> Boxed:

@@ -166,9 +166,11 @@ def tensors(results: Tensor | Sequence[Tensor]) -> list[Tensor]:
 
 
 def check(ours: Sequence[Tensor], eager: Sequence[Tensor], exact: Sequence[Tensor]) -> None:
-    """Checks strides, and that no result is further from the exact one than twice eager's."""
+    """Checks strides, and that no result is further from the exact one than twice eager's. The stride of a dim of size
+    1 says nothing, and eager's depends on the kernels that a processor has."""
     for a, b, c in zip(ours, eager, exact, strict=True):
-        assert a.stride() == b.stride() and a.dtype == b.dtype
+        steps = [(m, n) for m, n, size in zip(a.stride(), b.stride(), b.shape, strict=True) if size != 1]
+        assert a.shape == b.shape and a.dtype == b.dtype and all(m == n for m, n in steps)
         assert distance(a, c) <= 2 * distance(b, c) + 1e-6
 
 
