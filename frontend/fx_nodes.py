@@ -28,6 +28,15 @@ def last_placeholder(graph: torch.fx.Graph) -> Node:
     return [node for node in graph.nodes if node.op == "placeholder"][-1]
 
 
+def add_argument(graph: torch.fx.Graph, name: str, value: torch.Tensor) -> Node:
+    """Adds a last argument to a graph, with the sizes and type of `value`."""
+    with graph.inserting_after(last_placeholder(graph)):
+        argument = graph.placeholder(name)
+        argument.target = argument.name  # unique: FX's generated code would confuse it with a node of the same name
+        argument.meta["val"] = value
+    return argument
+
+
 def inserting_behind(node: Node) -> AbstractContextManager[Any]:
     """A context in which nodes are added to the node's graph behind it, and behind all placeholders."""
     return node.graph.inserting_after(node if node.op != "placeholder" else last_placeholder(node.graph))

@@ -79,14 +79,15 @@ def compile_aten_graph(
         refuse_saved(gm)
     donated = donated_arguments(gm) if kind == "backward" else []
     with memory.share(kind) as options:
-        if repro_after() == "aot":
+        is_watched = repro_after() == "aot"
+        # The minifier, and what torch keeps of a program, call it without uploads.
+        uploads = take_uploads(gm) if options.cudagraphs and keep is Keeping.NOTHING and not is_watched else None
+        saved, arguments = saved_outputs(gm) if kind == "forward" else ([], [])
+        request = Request(kind, options, donated, static_arguments(gm, kind), saved, arguments, keep)
+        if is_watched:
             from cuesta.driver.dump.minifier import watched
 
-            request = _request(gm, kind, options, donated, keep)
             return watched(gm, example_inputs, kind, options, lambda: compile_graph(gm, request))
-        # What torch keeps of a program is called without uploads.
-        uploads = take_uploads(gm) if options.cudagraphs and keep is Keeping.NOTHING else None
-        request = _request(gm, kind, options, donated, keep)
         if options.freezing:
             from cuesta.driver.freezing.freeze import freeze_if_possible
             from cuesta.driver.freezing.frozen_arguments import bind as bind_frozen
@@ -97,11 +98,6 @@ def compile_aten_graph(
         else:
             boxed = compile_graph(gm, request)
         return boxed if uploads is None else bind_uploads(uploads, boxed)
-
-
-def _request(gm: GraphModule, kind: str, options: Options, donated: Sequence[int], keep: Keeping) -> Request:
-    saved, arguments = saved_outputs(gm) if kind == "forward" else ([], [])
-    return Request(kind, options, donated, static_arguments(gm, kind), saved, arguments, keep)
 
 
 def compile_graph(gm: GraphModule, request: Request) -> Boxed:

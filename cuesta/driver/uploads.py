@@ -21,9 +21,9 @@ from torch import Tensor
 from torch.fx import Graph, GraphModule, Node
 
 from cuesta.driver.calling import Boxed, as_boxed
-from cuesta.driver.freezing.frozen_arguments import add_argument
 from cuesta.driver.op_by_op import op_by_op
 from cuesta.driver.specialise import is_symbolic
+from cuesta.frontend.fx_nodes import add_argument
 
 aten = torch.ops.aten
 
@@ -38,9 +38,9 @@ class Uploads:
 
 
 def take_uploads(gm: GraphModule) -> Uploads | None:
-    """Takes all work on the CPU out of a graph, whose results become arguments. None, and the graph stays as it is,
-    where sizes are symbolic, where nothing is copied from the CPU's arguments to a GPU, or where something else than
-    such copies needs tensors on the CPU."""
+    """Takes all work on the CPU out of a graph. The results of that work become the graph's last arguments. Returns
+    None, and leaves the graph as it is, where sizes are symbolic, where nothing is copied from the CPU's arguments to a
+    GPU, or where something else than such copies needs tensors on the CPU."""
     if is_symbolic(gm):
         return None
     copies = [node for node in gm.graph.nodes if _is_upload(node)]

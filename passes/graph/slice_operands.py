@@ -5,9 +5,10 @@
     %4 = cuesta.slice(%2) {starts = [0, 512]} : 32x512 →  %5 = cuesta.add(%3, %4)                    : 32x512
     …                                                     …
 
-A kernel computes each element for the same position of its results. A sum that the four gates of an LSTM read in parts
-would be a kernel of its own. Sums of parts join the kernel of the gates. The sum stays whole where a slice is read by
-anything but elementwise ops, which needs it in memory, and where an operand would have to be written for its slices.
+Elementwise ops are one kernel where they compute an element from operands at the same position. The four gates of an
+LSTM read a sum at four positions, so that the sum would be a kernel of its own. The sums of the four parts join the
+kernel of the gates. An op stays whole where anything but elementwise ops reads a slice, because then the slice has to
+be in memory, and where an operand would have to be written for its slices.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ import math
 from collections.abc import Sequence
 
 from cuesta._mlir import ir
-from cuesta.dialects import aten, maker, types
+from cuesta.dialects import aten, types
 from cuesta.dialects.clones import repeat_op
 from cuesta.dialects.cuesta.dialect import names_of
 from cuesta.dialects.cuesta.shape import Constant, Iota, Slice
-from cuesta.dialects.cuesta.views import SELECTS_ELEMENTS
 from cuesta.dialects.graph_builder import GraphBuilder
-from cuesta.dialects.types import byte_count, shape_of, spelling_of
+from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.passes.analysis.match import number
+from cuesta.passes.graph.concatenations.free_parts import are_parts_free
 from cuesta.passes.graph.reshapes.hoist_reshapes import POINTWISE
 from cuesta.passes.infra.graph_rewrite import erase_dead, functions, replace, users
 from cuesta.passes.infra.registry import Pass, register_pass
@@ -32,9 +33,6 @@ from cuesta.sizes import Number
 _B = GraphBuilder()
 #: Ops whose result is in memory, or is computed from its position.
 _COSTS_NOTHING = names_of(Constant, Iota) | {aten.Call.OPERATION_NAME}
-
-#: An operand of at most this share of the result's bytes may be written to memory.
-_SMALL = 0.25
 
 
 @register_pass("slice-operands")
@@ -47,13 +45,13 @@ class SliceOperands(Pass):
                 # Up the program: slices that have moved may move again.
                 for view in reversed(list(function.regions[0].blocks[0].operations)):
                     op = view.operation
-                    if op.name in POINTWISE and _is_read_in_parts(op) and all(_is_read(x, op) for x in op.operands):
+                    if op.name in POINTWISE and _is_read_in_parts(op) and _reads_parts(op):
                         _move(op)
         erase_dead(module)
 
 
 def _is_read_in_parts(op: ir.Operation) -> bool:
-    """Whether all readers of a result are slices that take no element twice, for elementwise ops."""
+    """Whether only slices read a result, together no more elements than it has, and only elementwise ops read these."""
     (result,) = op.results
     slices = set(users(result))
     if not slices or not all(map(_is_part, slices)):
@@ -71,16 +69,9 @@ def _is_part(op: ir.Operation) -> bool:
     return all(isinstance(n, int) for n in sizes) and bool(readers) and all(user.name in POINTWISE for user in readers)
 
 
-def _is_read(value: ir.Value, user: ir.Operation) -> bool:
-    """Whether slices of a value cost nothing: it is in memory, is small, or `user` alone computes it from such."""
-    op = maker(value)
-    while op is not None and op.name in SELECTS_ELEMENTS:
-        op = maker(op.operands[0])
-    if op is None or op.name in _COSTS_NOTHING or byte_count(value) <= _SMALL * byte_count(user.results[0]):
-        return True
-    if op != maker(value) or op.name not in POINTWISE or any(other != user for other in users(value)):
-        return False
-    return all(_is_read(x, op) for x in op.operands)
+def _reads_parts(op: ir.Operation) -> bool:
+    """Whether slices of an op's operands cost nothing."""
+    return all(are_parts_free(x, op, _COSTS_NOTHING, lambda _: False) for x in op.operands)
 
 
 def _move(op: ir.Operation) -> None:

@@ -23,7 +23,7 @@ SUMS = {aten.index_put, aten._unsafe_index_put, aten.scatter_add, aten.embedding
 def on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """Has the pass rewrite graphs on the CPU as it does on a GPU."""
     monkeypatch.setattr(gathered_gradients, "_pays", lambda *_: True)
-    monkeypatch.setattr(summed_windows, "_pays", lambda *_: True)
+    monkeypatch.setattr(summed_windows, "is_for_gpu", lambda *_: True)
 
 
 def resized(size: int | tuple[int, ...], mode: str, **options: bool) -> Program:

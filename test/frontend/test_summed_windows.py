@@ -21,7 +21,7 @@ aten = torch.ops.aten
 @pytest.fixture(autouse=True)
 def on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """Has the pass rewrite graphs on the CPU as it does on a GPU."""
-    monkeypatch.setattr(summed_windows, "_pays", lambda *_: True)
+    monkeypatch.setattr(summed_windows, "is_for_gpu", lambda *_: True)
 
 
 def resized(factor: float, mode: str) -> Program:

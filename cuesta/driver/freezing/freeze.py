@@ -19,8 +19,9 @@ from torch.fx import Node
 
 from cuesta.driver.autotune import machine_trial
 from cuesta.driver.freezing import packed_products
-from cuesta.driver.freezing.frozen_arguments import FrozenArgument, add_argument
+from cuesta.driver.freezing.frozen_arguments import FrozenArgument
 from cuesta.driver.freezing.frozen_convolutions import freeze_convolutions
+from cuesta.frontend.fx_nodes import add_argument
 from cuesta.options import Options
 from cuesta.policy.product_kinds import KINDS, LIBRARY, kind_of
 from cuesta.reports.compile_report import GraphReport

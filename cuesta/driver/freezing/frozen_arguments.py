@@ -13,12 +13,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-import torch
 from torch import Tensor
-from torch.fx import Node
 
 from cuesta.driver.calling import Boxed, as_boxed
-from cuesta.frontend.fx_nodes import last_placeholder
 from cuesta.torch_private.tensors import version
 
 _address: Callable[[Tensor], int] = Tensor.data_ptr
@@ -99,12 +96,3 @@ def bind(frozen: Sequence[FrozenArgument], boxed: Boxed) -> Boxed:
         return boxed(args)
 
     return call
-
-
-def add_argument(graph: torch.fx.Graph, name: str, value: Tensor) -> Node:
-    """Adds a last argument to a graph, with the sizes and type of `value`."""
-    with graph.inserting_after(last_placeholder(graph)):
-        argument = graph.placeholder(name)
-        argument.target = argument.name  # unique: FX's generated code would confuse it with a node of the same name
-        argument.meta["val"] = value
-    return argument

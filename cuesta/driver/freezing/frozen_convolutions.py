@@ -19,8 +19,9 @@ from torch import Tensor
 from torch.fx import Node
 
 from cuesta.driver.freezing import packed_convolutions
-from cuesta.driver.freezing.frozen_arguments import FrozenArgument, add_argument
+from cuesta.driver.freezing.frozen_arguments import FrozenArgument
 from cuesta.driver.freezing.packed_convolutions import ACTIVATIONS, ACTIVATIONS_OF_SUMS
+from cuesta.frontend.fx_nodes import add_argument
 from cuesta.frontend.rules import sizes_of
 from cuesta.policy.convolution_layouts import cuts_patches
 from cuesta.sizes import estimate

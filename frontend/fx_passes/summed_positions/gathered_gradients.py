@@ -303,7 +303,7 @@ def _along(write: NodeWriter, values: Node, dim: int, runs: Runs) -> Node:
         return write.call(aten.expand.default, narrow, places)
 
     first, count = placed(runs.first), placed(runs.count) if runs.is_ragged else None
-    lines = [line_of(write, n, len(shape) - d - 1, device) for d, n in enumerate(shape)]
+    lines = [_line(write, n, len(shape) - d - 1, device) for d, n in enumerate(shape)]
 
     def element(number: int) -> Node:
         """The elements of all runs that have this number in their run, widened."""
@@ -321,7 +321,7 @@ def _along(write: NodeWriter, values: Node, dim: int, runs: Runs) -> Node:
     return write.call(_CONVERT, total, values.meta["val"].dtype)
 
 
-def line_of(write: NodeWriter, size: int, behind: int, device: torch.device) -> Node:
+def _line(write: NodeWriter, size: int, behind: int, device: torch.device) -> Node:
     """The positions along a dim that is read in order, with `behind` dims of size 1 behind it."""
     line = write.call(aten.arange.default, size, device=device)
     return write.call(aten.reshape.default, line, [size, *[1] * behind])

@@ -79,7 +79,7 @@ class Put:
 
 def sum_windows(gm: GraphModule, target: Target | None = None) -> None:
     """Rewrites sums of a joint graph for a GPU. A CPU adds in order without a sort."""
-    nodes = [n for n in gm.graph.nodes if packet_of(n) in _PUTS and _pays(n, target)]
+    nodes = [n for n in gm.graph.nodes if packet_of(n) in _PUTS and is_for_gpu(n, target)]
     known: dict[Node, Scaled] = {}
     with unset_fake_temporarily():
         puts = [put for n in nodes if (put := _put(n, known)) is not None]
@@ -93,11 +93,6 @@ def sum_windows(gm: GraphModule, target: Target | None = None) -> None:
         _rewrite(write, group)
     gm.graph.eliminate_dead_code()
     gm.recompile()
-
-
-def _pays(node: Node, target: Target | None) -> bool:
-    """Whether reading is faster than adding in order."""
-    return is_for_gpu(node, target)
 
 
 def _rewrite(write: NodeWriter, group: Sequence[Put]) -> None:
@@ -267,7 +262,7 @@ class _Reader:
         self.write, self.values, self.kind = write, values, _WIDE.get(kind, kind)
         self.rank = len(values.meta["val"].shape)
         self.first, last = min(step), max(step)
-        self.elements = [self._elements(dim, window, last - dim) for dim, window in step.items()]
+        self.elements = [self._of_window(dim, window, last - dim) for dim, window in step.items()]
 
     @property
     def total(self) -> Node:
@@ -288,7 +283,7 @@ class _Reader:
             terms.append(term)
         return functools.reduce(functools.partial(self.write.call, aten.add.Tensor), terms)
 
-    def _elements(self, dim: int, window: Window, inner: int) -> list[_Element]:
+    def _of_window(self, dim: int, window: Window, inner: int) -> list[_Element]:
         # Each element has tables of its own: what is computed from a table is computed again for each read.
         found, behind = [], self.rank - dim - 1
         for number in range(window.longest):

@@ -13,66 +13,38 @@ multiprocessors. Both add the rows of a position in a fixed order.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Sequence
 
 import torch
 from torch.fx import GraphModule, Node
 
-from cuesta.frontend.fx_nodes import is_for_gpu
 from cuesta.frontend.fx_passes.node_writer import NodeWriter
+from cuesta.frontend.fx_passes.tables.joined_gradients import (
+    GRADIENT,
+    MOST_UNSORTED,
+    join_gradients,
+    rows_of,
+    sorted_time,
+)
 from cuesta.frontend.rules import sizes_of
 from cuesta.targets import Target
 
 aten = torch.ops.aten
 
-GRADIENT = aten.embedding_dense_backward.default
-#: ATen sorts more rows than this.
-MOST_UNSORTED = 3072
-#: Microseconds on an H200: of a row that an unsorted call walks over, of a sorted call's dozen of launches, and of a
-#: row in it. 26 tables of 64 columns, 2,048 rows for each, take 1,858 by a call for each, and 183 by one for all.
-_UNSORTED_ROW, _SORTED, _SORTED_ROW = 0.025, 90.0, 0.002
+#: Microseconds on an H200 of a row that an unsorted call walks over. 26 tables of 64 columns, 2,048 rows for each, take
+#: 1,858 by a call for each, and 183 by one for all.
+_UNSORTED_ROW = 0.025
 
 
 def join_table_gradients(gm: GraphModule, target: Target | None) -> None:
     """Rewrites a graph's gradients of tables of equal width on a GPU, where one call is estimated to take less time."""
-    places = {node: i for i, node in enumerate(gm.graph.nodes)}
-    groups: dict[object, list[Node]] = {}
-    for node in gm.graph.find_nodes(op="call_function", target=GRADIENT):
-        if is_for_gpu(node, target) and has_known_sizes(node) and node.args[3] == -1:
-            rows, index = (operand.meta["val"] for operand in node.all_input_nodes)
-            groups.setdefault((rows.shape[-1], rows.dtype, index.dtype, rows.device), []).append(node)
-    if not groups:
-        return
-    write = NodeWriter(gm, "joined_tables")
-    for group in groups.values():
-        last, together = read_later(group, places)
-        if last in together and _pays(together):
-            with gm.graph.inserting_before(last.next):
-                _join(write, together)
-    gm.graph.eliminate_dead_code()
-    gm.recompile()
+    join_gradients(gm, target, "joined_tables", _alike, _pays, _join)
 
 
-def read_later(group: Sequence[Node], places: Mapping[Node, int]) -> tuple[Node, list[Node]]:
-    """The last of some gradients, and those that nothing reads before it: one call there can compute these."""
-    last = max(group, key=places.__getitem__)
-    return last, [node for node in group if all(places[user] > places[last] for user in node.users)]
-
-
-def has_known_sizes(node: Node) -> bool:
-    """Whether a gradient has known sizes, and gives rows no weights by frequency."""
-    metas: list[torch.Tensor] = [node.meta["val"], *(operand.meta["val"] for operand in node.all_input_nodes)]
-    return not node.args[4] and all(isinstance(size, int) for meta in metas for size in meta.shape)
-
-
-def rows_of(node: Node) -> int:
-    """How many rows a gradient adds up."""
-    return int(node.args[1].meta["val"].numel())  # type: ignore[union-attr]
-
-
-def sorted_time(rows: int) -> float:
-    """Microseconds of a call that sorts its rows."""
-    return _SORTED + _SORTED_ROW * rows
+def _alike(node: Node) -> Hashable:
+    """What gradients of tables of equal width share; None for one that leaves out a row of padding."""
+    rows, index = (operand.meta["val"] for operand in node.all_input_nodes)
+    return (rows.shape[-1], rows.dtype, index.dtype, rows.device) if node.args[3] == -1 else None
 
 
 def _pays(together: Sequence[Node]) -> bool:

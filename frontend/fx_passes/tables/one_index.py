@@ -11,18 +11,16 @@ takes longer than to add up the rows.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 import torch
 from torch.fx import GraphModule, Node
 
-from cuesta.frontend.fx_nodes import is_for_gpu
 from cuesta.frontend.fx_passes.node_writer import NodeWriter
-from cuesta.frontend.fx_passes.tables.joined_tables import (
+from cuesta.frontend.fx_passes.tables.joined_gradients import (
     GRADIENT,
     MOST_UNSORTED,
-    has_known_sizes,
-    read_later,
+    join_gradients,
     rows_of,
     sorted_time,
 )
@@ -37,20 +35,14 @@ _BYTES = 4e6
 def join_gradients_of_one_index(gm: GraphModule, target: Target | None) -> None:
     """Rewrites a graph's gradients of tables that the same index reads on a GPU, where the sorts that are spared are
     estimated to take longer than copies of rows and tables."""
-    places = {node: i for i, node in enumerate(gm.graph.nodes)}
-    groups: dict[object, list[Node]] = {}
-    for node in gm.graph.find_nodes(op="call_function", target=GRADIENT):
-        if is_for_gpu(node, target) and has_known_sizes(node) and rows_of(node) > MOST_UNSORTED:
-            _, index, count, padding, _ = node.args
-            groups.setdefault((index, count, padding, node.meta["val"].dtype), []).append(node)
-    write = NodeWriter(gm, "one_index")
-    for group in groups.values():
-        last, together = read_later(group, places)
-        if len(together) > 1 and last in together and _pays(together):
-            with gm.graph.inserting_before(last.next):
-                _join(write, together)
-    gm.graph.eliminate_dead_code()
-    gm.recompile()
+    join_gradients(gm, target, "one_index", _alike, _pays, _join)
+
+
+def _alike(node: Node) -> Hashable:
+    """What gradients share whose tables one index reads; None for so few rows that ATen does not sort them."""
+    _, index, count, padding, _ = node.args
+    assert isinstance(index, Node) and isinstance(count, int) and isinstance(padding, int)
+    return (index, count, padding, node.meta["val"].dtype) if rows_of(node) > MOST_UNSORTED else None
 
 
 def _pays(together: Sequence[Node]) -> bool:

@@ -18,10 +18,10 @@ from cuesta.dialects import aten, maker, types
 from cuesta.dialects.clones import repeat_op
 from cuesta.dialects.cuesta.dialect import names_of
 from cuesta.dialects.cuesta.shape import Cat, Constant, Expand, Flip, Iota
-from cuesta.dialects.cuesta.views import SELECTS_ELEMENTS
 from cuesta.dialects.graph_builder import GraphBuilder
-from cuesta.dialects.types import byte_count, byte_size, shape_of, spelling_of
+from cuesta.dialects.types import byte_size, shape_of, spelling_of
 from cuesta.passes.form_kernels.placement.concatenation import operands_of
+from cuesta.passes.graph.concatenations.free_parts import are_parts_free
 from cuesta.passes.graph.reshapes.hoist_reshapes import POINTWISE
 from cuesta.passes.infra.graph_rewrite import erase_dead, functions, replace, users
 from cuesta.passes.infra.registry import Pass, register_pass
@@ -33,8 +33,6 @@ _COSTS_NOTHING = names_of(Cat, Constant, Iota) | {aten.Call.OPERATION_NAME}
 
 #: The most parts of a concatenation: each gets a kernel of its own, or loops of its own.
 _MOST = 4
-#: An operand of at most this share of the result's bytes may be written to memory.
-_SMALL = 0.25
 
 
 @register_pass("sink-concatenations")
@@ -85,18 +83,7 @@ class _Parts:
     def has(self, value: ir.Value, user: ir.Operation) -> bool:
         """Whether reading `value` in parts costs `user` no more than reading the whole: `value` is in memory, is the
         same for all parts, or is computed for `user` alone from such values."""
-        if value == self.whole or self._at(value) is None:
-            return True
-        op = maker(value)
-        while op is not None and op.name in SELECTS_ELEMENTS:
-            op = maker(op.operands[0])
-        if op is None or op.name in _COSTS_NOTHING:
-            return True
-        if byte_count(value) <= _SMALL * byte_count(user.results[0]):
-            return True
-        if op != maker(value) or op.name not in POINTWISE or any(other != user for other in users(value)):
-            return False
-        return all(self.has(x, op) for x in op.operands)
+        return are_parts_free(value, user, _COSTS_NOTHING, lambda x: x == self.whole or self._at(x) is None)
 
     def each(self, op: ir.Operation) -> list[ir.Value]:
         """The results of a pointwise op, one for each part."""

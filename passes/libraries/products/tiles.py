@@ -214,8 +214,8 @@ def plan_of_ragged_rows(m: int, n: int) -> Plan | None:
     """The plan for a product of two-byte elements whose result's rows begin unaligned, on Hopper; None where it is too
     small, or its rows are so short that most of a block is beside them. Its elements are stored one by one, which takes
     as long as to multiply, so each multiprocessor has one program that loads for its next block meanwhile. [16384, 128]
-    by 30522 columns took 495 µs on an H200, and 682 with
-    a program for each block of 128x128; cuBLAS takes 378 for aligned rows."""
+    by 30522 columns took 495 µs on an H200, and 682 with a program for each block of 128x128; cuBLAS takes 378 for
+    aligned rows."""
     blocks = _blocks(_RAGGED, 1, m, n)
     is_full = 2 * m * n >= blocks * _RAGGED.m * _RAGGED.n
     return Plan(_RAGGED) if is_full and blocks >= _ROUNDS * _MULTIPROCESSORS else None
