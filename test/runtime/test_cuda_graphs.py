@@ -161,8 +161,13 @@ def recorder() -> FakeRecorder:
 W = torch.tensor([1.0, 2, 3])
 
 
+#: Every argument that `x` has made, so that no two have the same address.
+_MADE: list[Tensor] = []
+
+
 def x(n: float) -> Tensor:
-    return torch.full((3,), n)
+    _MADE.append(torch.full((3,), n))
+    return _MADE[-1]
 
 
 def test_the_first_call_runs_the_second_records_the_third_replays(recorder: FakeRecorder) -> None:
@@ -395,8 +400,42 @@ def test_a_parameter_is_read_where_it_is(recorder: FakeRecorder) -> None:
 def test_an_argument_that_is_not_read_is_not_copied(recorder: FakeRecorder) -> None:
     program = RecordedProgram(Counted(), describe(BASE, unread=(2,)), (), recorder, takes_all)
     for n in range(4):
-        torch.testing.assert_close(program([x(n), W, x(7)]), [x(n) * W])
+        torch.testing.assert_close(program([x(n), x(2), x(7)]), [x(n) * 2])
     assert [list(recording.copied) for recording in recorder.recordings] == [[0, 1]]
+
+
+def test_an_argument_that_stays_where_it_was_is_not_copied(recorder: FakeRecorder) -> None:
+    batch = x(0)
+    program = RecordedProgram(Counted(), describe(BASE), {1}, recorder, takes_all)
+    for n in range(4):
+        torch.testing.assert_close(program([batch.fill_(n), W]), [x(n) * W])
+    assert [list(recording.copied) for recording in recorder.recordings] == [[]]
+
+
+def test_an_argument_that_stayed_for_two_calls_is_copied_once_it_moves(recorder: FakeRecorder) -> None:
+    first, run = x(0), Counted()
+    program = RecordedProgram(run, describe(BASE), {1}, recorder, takes_all)
+    for n in range(3):
+        program([first.fill_(n), W])
+    recorder.replays = 0
+    for n in range(STRAY_CALLS):
+        torch.testing.assert_close(program([x(n), W]), [x(n) * W])
+    assert recorder.replays == 0
+    for n in range(3):
+        torch.testing.assert_close(program([x(n), W]), [x(n) * W])
+    torch.testing.assert_close(program([first.fill_(7), W]), [x(7) * W])
+    assert recorder.replays == 4
+    assert [list(recording.copied) for recording in recorder.recordings] == [[0]]
+
+
+@pytest.mark.parametrize("written", ["mutates", "lent", "released"])
+def test_an_argument_that_is_written_is_copied_though_it_stays(recorder: FakeRecorder, written: str) -> None:
+    batch = x(0)
+    described = describe(BASE, **{written: (0,)})
+    program = RecordedProgram(Counted(), described, {1}, recorder, takes_all)
+    for n in range(4):
+        program([batch.fill_(n), W])
+    assert [list(recording.copied) for recording in recorder.recordings] == [[0]]
 
 
 def test_results_of_one_recording_are_read_by_another_where_they_are(recorder: FakeRecorder) -> None:

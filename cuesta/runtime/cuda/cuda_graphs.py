@@ -4,7 +4,9 @@
     results = run([weight, bias, x])      # first call: not recorded; second: recorded; later calls: replayed
 
 A recording is bound to addresses. Arguments that keep their addresses (parameters, buffers, and results of other
-recordings) are read in place. All other arguments are copied into memory of the recording. So a program that a model
+recordings) are read in place, and so are those that were at the same address in the first two calls, such as a batch
+that is copied into the same tensor, or the gradient of a loss, which torch's allocator puts where the last one was. All
+other arguments are copied into memory of the recording, also those that turn out to move. So a program that a model
 calls for several layers, each with its own parameters, has a recording for each of them. Where autograd saves an
 argument that was copied, it gets the copy: the backward graph's recording reads it in place.
 
@@ -19,18 +21,16 @@ replays run one after another, whatever streams they are called on.
 
 from __future__ import annotations
 
-import threading
 import weakref
-from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from typing import Protocol
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from cuesta.runtime.arguments import argument_result
+from cuesta.runtime.cuda.recorder import Recorder, enter
 from cuesta.runtime.cuda.recording import Recording
-from cuesta.runtime.cuda.results import Block, Pool, Range, Results, can_move
+from cuesta.runtime.cuda.results import Block, Pool, Results, can_move
 from cuesta.runtime.schema import program as schema
 from cuesta.torch_private.tensors import storage_key
 
@@ -50,42 +50,6 @@ MOST_IN_THE_WAY = 2
 MOST_ADDRESSES = 1024
 
 _data_ptr: Callable[[Tensor], int] = Tensor.data_ptr
-
-
-class Recorder(Protocol):
-    """Records work on a device."""
-
-    lock: threading.RLock
-    #: the addresses of all results of recordings. Lent memory may have results of several.
-    returned: Counter[int]
-    #: the blocks of all recordings, and what they are part of, by their storages' keys
-    blocks: dict[int, tuple[Block, Results]]
-    #: all recordings that there are
-    recordings: weakref.WeakSet[Recording]
-    #: the results of recordings that somebody may hold
-    held: set[Results]
-
-    def open_pool(self, with_lent: bool = True) -> Pool:
-        """A pool in which a recording may be made. Its results may lie in lent memory, if the pool has any."""
-
-    def record(
-        self, run: Callable[[list[Tensor]], list[Tensor]], pool: Pool, given: Sequence[Tensor]
-    ) -> tuple[Callable[[], None], list[Tensor], list[Tensor]]:
-        """Records the work that `run` queues, without running it. `run` gets a list of tensors like those `given`, in
-        memory of the pool, which it may empty. Returns a function that replays the work, the results of `run`, and
-        tensors over the memory of that list's, which do not keep it."""
-
-    def copy(self, places: Sequence[tuple[int, int]], sources: Sequence[int]) -> None:
-        """Queues copies: to each place, an address and a number of bytes, from the address of its source."""
-
-    def memory(self, pool: Pool) -> list[Range]:
-        """The memory of a pool, as it is now."""
-
-    def is_busy(self) -> bool:
-        """Whether somebody else is recording the current stream."""
-
-    def follow(self) -> None:
-        """Makes the current stream wait for earlier replays on other streams."""
 
 
 class RecordedProgram:
@@ -114,6 +78,7 @@ class RecordedProgram:
         self._passed = dict(enumerate(passed, count))  # result → argument
         self._saved = frozenset([*saved, *self._passed])
         self._released, self._unread = frozenset(metadata["released"]), frozenset(metadata["unread"])
+        self._lent = frozenset(metadata["lent"])
         described = enumerate(metadata["results"])
         # The results that lie in arguments → their arguments
         self._in_arguments = {i: result["index"] for i, result in described if result["kind"] == "argument"}
@@ -122,6 +87,10 @@ class RecordedProgram:
         # The addresses of the static arguments → the recordings for them. None are made until the second call, because
         # libraries choose and load code in the first one.
         self._recordings: dict[tuple[int, ...], list[Recording]] = {}
+        # The same key → the addresses of all arguments in the first call
+        self._addresses: dict[tuple[int, ...], list[int]] = {}
+        # The last recording that was replayed, if it takes over all that is lent
+        self._last: Callable[[], Recording | None] = lambda: None
         self._recorded = 0
         self._takes = True
         self._in_the_way = 0
@@ -147,9 +116,12 @@ class RecordedProgram:
 
     def _has_kept(self, tensors: list[Tensor]) -> bool:
         """Whether somebody else holds an argument that a replay would overwrite where another recording returned it."""
-        if not self._metadata["lent"]:
+        if not self._lent:
             return False
-        lent = [i for i in self._metadata["lent"] if tensors[i].data_ptr() in self._recorder.returned]
+        last = self._last()
+        if last is not None and not last.misplaced(tensors) and last.may_take(tensors):
+            return False  # the usual case: nobody holds what the last call found in the same places
+        lent = [i for i in self._lent if tensors[i].data_ptr() in self._recorder.returned]
         found = [self._recorder.blocks.get(storage_key(tensors[i])) for i in lent]
         return not all(known and known[0].is_alone_in(tensors, i) for i, known in zip(lent, found, strict=True))
 
@@ -194,13 +166,17 @@ class RecordedProgram:
 
     def _known(self, tensors: list[Tensor]) -> list[Recording] | None:
         """The recordings for the addresses of the static arguments. None if these addresses are new."""
-        key = tuple(map(_data_ptr, map(tensors.__getitem__, self._static)))
+        key = self._key(tensors)
         known = self._recordings.get(key)
         if known is None:
             self._recordings[key] = []
+            self._addresses[key] = list(map(_data_ptr, tensors))
             if len(self._recordings) > MOST_ADDRESSES:
                 self._give_up(f"parameters moved {MOST_ADDRESSES} times")
         return known
+
+    def _key(self, tensors: list[Tensor]) -> tuple[int, ...]:
+        return tuple(map(_data_ptr, map(tensors.__getitem__, self._static)))
 
     def _is_current(self, recording: Recording, tensors: list[Tensor]) -> bool:
         """Whether a recording reads these arguments where they are, and copies none that another recording returns."""
@@ -301,11 +277,15 @@ class RecordedProgram:
     def _sorted(self, tensors: list[Tensor]) -> tuple[list[int], list[int]]:
         """Of the arguments that are read and not static: those that a recording reads in place, and those that it
         copies."""
+        written = {*self._released, *self._metadata["mutates"], *self._lent}
+        before = self._addresses[self._key(tensors)]
         fixed, copied = [], []
         for i in range(len(tensors)):  # no name holds a tensor, so that one that is taken over is freed in time
             if i in self._static or i in self._unread:
                 continue
-            if tensors[i].data_ptr() in self._recorder.returned and i not in self._wandering:
+            at = tensors[i].data_ptr()
+            stays = at == before[i] and i not in written
+            if at and (at in self._recorder.returned or stays) and i not in self._wandering:
                 fixed.append(i)
             elif tensors[i].numel():
                 copied.append(i)
@@ -335,7 +315,7 @@ class RecordedProgram:
         """Of the other arguments those that nobody else holds: later recordings may have their memory."""
         if not self._takes:
             return {}
-        kept = {*taken, *self._in_arguments.values(), *self._metadata["mutates"], *self._metadata["lent"]}
+        kept = {*taken, *self._in_arguments.values(), *self._metadata["mutates"], *self._lent}
         return self._blocks_of(tensors, [i for i in fixed if i not in kept])
 
     def _blocks_of(self, tensors: list[Tensor], numbers: Sequence[int]) -> dict[int, Block]:
@@ -355,6 +335,8 @@ class RecordedProgram:
         if recording.copied:
             self._recorder.copy(recording.copies, recording.sources(tensors))
         recording.replay()
+        takes_all = recording.taken.keys() >= self._lent
+        self._last = weakref.ref(recording) if takes_all else lambda: None
         for i in self._metadata["mutates"]:
             if i in recording.copied:
                 tensors[i].copy_(recording.copied[i])
@@ -367,28 +349,3 @@ class RecordedProgram:
             if argument not in recording.copied:
                 results[i] = tensors[argument]
         return results
-
-
-def enter(recording: Recording, recorder: Recorder) -> None:
-    """Makes a new recording known to the earlier ones, whose replays may overwrite its results, and to later ones,
-    which may read them where they are."""
-    for earlier in recorder.recordings:
-        earlier.overlay(recording.given, recording.given.blocks)
-        earlier.overlay(recording.saved, recording.saved.blocks)
-    recorder.returned.update(recording.returned)
-    for results in (recording.given, recording.saved):
-        recorder.blocks |= {block.key: (block, results) for block in results.blocks}
-    recorder.recordings.add(recording)
-    weakref.finalize(recording, _leave, recorder, (recording.given, recording.saved), recording.returned)
-
-
-def _leave(recorder: Recorder, made: Sequence[Results], returned: set[int]) -> None:
-    """Frees what a recording that is gone has returned, but for results that somebody still holds."""
-    recorder.returned -= Counter(returned)
-    for results in made:
-        for block in results.blocks:
-            del recorder.blocks[block.key]
-        results.leave()
-    for earlier in [*recorder.recordings]:
-        earlier.forget()
-    recorder.held &= {of for r in recorder.recordings for of in (r.given, r.saved, *r.overlaid)}

@@ -2,7 +2,7 @@
 
     %1 = embedding_dense_backward(%g, %i, 1000, …)           %g' = cat([%g, %h], -1)
     %2 = embedding_dense_backward(%h, %i, 1000, …)    →      %t  = embedding_dense_backward(%g', %i, 1000, …)
-                                                             %1, %2 = slice(%t, 1, 0, 16), slice(%t, 1, 16, 17)
+                                                             %1, %2 = clone(slice(%t, 1, 0, 16)), clone(slice(%t, …))
 
 A factorisation machine has a vector and a weight for each of its features. On a GPU ATen's call sorts the index, which
 takes longer than to add up the rows.
@@ -59,4 +59,6 @@ def _join(write: NodeWriter, together: Sequence[Node]) -> None:
     rows = write.call(aten.cat.default, [node.args[0] for node in together], -1)
     table = write.call(GRADIENT, rows, index, count, padding, False)
     for node, begin, end in zip(together, [0, *ends], ends, strict=False):
-        node.replace_all_uses_with(write.call(aten.slice.Tensor, table, 1, begin, end))
+        columns = write.call(aten.slice.Tensor, table, 1, begin, end)
+        # Autograd would copy a gradient that is returned with gaps between its rows, at more cost on the host.
+        node.replace_all_uses_with(write.call(aten.clone.default, columns, memory_format=torch.contiguous_format))
