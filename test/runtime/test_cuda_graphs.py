@@ -428,6 +428,26 @@ def test_an_argument_that_stayed_for_two_calls_is_copied_once_it_moves(recorder:
     assert [list(recording.copied) for recording in recorder.recordings] == [[0]]
 
 
+def test_layers_that_take_turns_look_at_one_recording_each(
+    recorder: FakeRecorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layers = [RecordedProgram(Counted(), describe(BASE), {1}, recorder, takes_all) for _ in range(4)]
+    reader = RecordedProgram(Counted(), describe(BASE), {1}, recorder, takes_all)
+    looked: list[Recording] = []
+    misplaced = Recording.misplaced
+
+    def note(recording: Recording, tensors: Sequence[Tensor]) -> list[int]:
+        looked.append(recording)
+        return misplaced(recording, tensors)
+
+    monkeypatch.setattr(Recording, "misplaced", note)
+    for n in range(5):
+        looked.clear()
+        for layer in layers:
+            torch.testing.assert_close(reader([*layer([x(n), W]), W]), [x(n) * W * W])
+    assert len(looked) == 2 * len(layers) and len(set(looked)) == len(looked)
+
+
 @pytest.mark.parametrize("written", ["mutates", "lent", "released"])
 def test_an_argument_that_is_written_is_copied_though_it_stays(recorder: FakeRecorder, written: str) -> None:
     batch = x(0)

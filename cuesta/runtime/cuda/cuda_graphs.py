@@ -89,8 +89,7 @@ class RecordedProgram:
         self._recordings: dict[tuple[int, ...], list[Recording]] = {}
         # The same key → the addresses of all arguments in the first call
         self._addresses: dict[tuple[int, ...], list[int]] = {}
-        # The last recording that was replayed, if it takes over all that is lent
-        self._last: Callable[[], Recording | None] = lambda: None
+        self._last: Callable[[], Recording | None] = lambda: None  # the one that was replayed last
         self._recorded = 0
         self._takes = True
         self._in_the_way = 0
@@ -119,7 +118,7 @@ class RecordedProgram:
         if not self._lent:
             return False
         last = self._last()
-        if last is not None and not last.misplaced(tensors) and last.may_take(tensors):
+        if last is not None and last.takes(self._lent) and not last.misplaced(tensors) and last.may_take(tensors):
             return False  # the usual case: nobody holds what the last call found in the same places
         lent = [i for i in self._lent if tensors[i].data_ptr() in self._recorder.returned]
         found = [self._recorder.blocks.get(storage_key(tensors[i])) for i in lent]
@@ -143,7 +142,7 @@ class RecordedProgram:
         known = self._known(tensors)
         if known is None:
             return None
-        for recording in known:
+        for recording in self._likely_first(known):
             if self._is_current(recording, tensors) and recording.is_free():
                 self._strays = 0
                 return recording
@@ -159,6 +158,12 @@ class RecordedProgram:
         # copy what is now returned by one.
         known[:] = [r for r in known if r not in fitting or (r in current and not r.are_results_free())]
         return self._made(known, tensors)
+
+    def _likely_first(self, known: list[Recording]) -> list[Recording]:
+        """Recordings, first the one that was replayed after the last one before: a program's layers take turns."""
+        last = self._last() if len(known) > 1 else None
+        likely = None if last is None else last.follower()
+        return [likely, *known] if likely is not None and likely in known else known
 
     def _wants_another(self, current: list[Recording]) -> bool:
         """Whether another recording for the same addresses costs less than to move results, all of which are held."""
@@ -330,13 +335,20 @@ class RecordedProgram:
         results = {self._recorder.blocks[block.key][1] for block in blocks}
         return [of for of in results if blocks.issuperset(of.blocks)]
 
+    def _note(self, recording: Recording) -> None:
+        """Notes which recording is replayed, and after which one."""
+        last = self._last()
+        if last is not recording:
+            self._last = weakref.ref(recording)
+            if last is not None:
+                last.follower = self._last
+
     def _replay(self, recording: Recording, tensors: list[Tensor]) -> list[Tensor]:
         self._recorder.follow()
         if recording.copied:
             self._recorder.copy(recording.copies, recording.sources(tensors))
         recording.replay()
-        takes_all = recording.taken.keys() >= self._lent
-        self._last = weakref.ref(recording) if takes_all else lambda: None
+        self._note(recording)
         for i in self._metadata["mutates"]:
             if i in recording.copied:
                 tensors[i].copy_(recording.copied[i])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -46,6 +46,7 @@ class Recording:
     copies: list[tuple[int, int]] = field(init=False)  # where those lie: address, and bytes with the gaps between
     returned: set[int] = field(init=False)  # the addresses of the results
     overlaid: dict[Results, list[Block]] = field(init=False, default_factory=dict)  # others' that lie in `scratch`
+    follower: Callable[[], Recording | None] = lambda: None  # the program's that was replayed after it last
     _alive: list[weakref.ref[Tensor]] = field(default_factory=list)  # results of one replay that the next one found
     _was_handed_out: bool = False
     _was_given_back: bool = False
@@ -85,6 +86,10 @@ class Recording:
     def forget(self) -> None:
         """Drops what is overlaid of recordings that are gone, where nobody holds it."""
         self.overlaid = {of: blocks for of, blocks in self.overlaid.items() if not of.is_gone or not of.are_free()}
+
+    def takes(self, arguments: Collection[int]) -> bool:
+        """Whether it takes over all these arguments."""
+        return self.taken.keys() >= {*arguments}
 
     def may_take(self, tensors: list[Tensor]) -> bool:
         """Whether nobody else holds the arguments that a replay may write after it has read them."""
