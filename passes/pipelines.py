@@ -49,6 +49,8 @@ _GRAPH = (
     "recognise-layer-norm",
     "recognise-gelu",
     # 4. Library calls before decomposition, while a contraction still has the strides it was traced with.
+    # What a CPU's libraries are slow at in bf16 and f16 is f32 from here on.
+    "compute-in-f32",
     # Convolutions that become products have no layout to choose. Those of one dim get a second one, which layouts have.
     "multiply-groups",
     "widen-convolutions",
@@ -189,6 +191,7 @@ EPILOGUES = ("fold-batch-norm", "fuse-cudnn-convolution")
 _PARTS = 528
 
 _GPU_STEPS = {
+    "compute-in-f32": (),
     "multiply-groups": ("grouped-convolutions",),
     # Once layouts are chosen: its kernels compute in channels_last.
     "multiply-convolutions": ("multiply-convolutions", "depthwise-kernels"),

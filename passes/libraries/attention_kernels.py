@@ -17,9 +17,9 @@ from cuesta.dialects.kernel_attention import LANES, ROWS, AttentionTile, FewQuer
 from cuesta.dialects.top_module import measured_products
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.passes.infra.graph_rewrite import functions
-from cuesta.passes.libraries.products.panels import has_wide_vectors
 from cuesta.passes.libraries.widened_attention import widened
 from cuesta.policy.product_kinds import ATTENTION, ATTENTION_BACKWARD, KERNEL
+from cuesta.policy.slow_floats import has_vectors, has_wide_vectors
 from cuesta.runtime.machine import instructions
 from cuesta.sizes import Size, hint
 from cuesta.targets import Target
@@ -62,8 +62,8 @@ def mark_attention(module: ir.Module, option: str, target: Target) -> None:
             op = view.operation
             if op.name not in _FIRST or AnyAttention.tile.is_on(op):
                 continue
-            if _are_few(op):
-                if option == "kernel" or (has_wide_vectors() and _has_many_keys(op)):
+            if are_few_queries(op):
+                if option == "kernel" or (has_vectors() and _has_many_keys(op)):
                     AnyAttention.tile.put(op, str(_block_of(op)))
                 continue
             widens = option == "kernel" or _is_slow_in_the_library(op)
@@ -94,7 +94,7 @@ def _is_slow_in_the_library(op: ir.Operation) -> bool:
     return spelling_of(q) == "bf16" and enough and has_wide_vectors() and "amx_bf16" not in instructions()
 
 
-def _are_few(op: ir.Operation) -> bool:
+def are_few_queries(op: ir.Operation) -> bool:
     """Whether an op is attention of few queries, for which there is a kernel. (A causal mask of so few hides nearly all
     keys.)"""
     if op.name != Attention.OPERATION_NAME or Attention.causal.of(op):

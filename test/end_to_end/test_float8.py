@@ -92,7 +92,7 @@ def test_weights(dtype: torch.dtype, rows: int, target: str) -> None:
     assert (actual - exact).abs().max() <= 2 * (eager - exact).abs().max()
     (graph,) = cuesta.report().graphs
     moved = sum(kernel["bytes"] for kernel in graph.kernels)
-    if (rows == 1 and target == "tt") or (rows in (1, 4) and target == "cpu" and panels.has_wide_vectors()):
+    if (rows == 1 and target == "tt") or (rows in (1, 4) and target == "cpu" and panels.has_vectors()):
         assert not graph.aten_calls
         assert moved < 2 * weight.nbytes  # the wide weight is not written
 

@@ -10,16 +10,19 @@ from torch.testing import assert_close
 
 import cuesta
 from cuesta.lowering.linalg_to_loops import multiply_rows
+from cuesta.passes.libraries import compute_in_f32
 from cuesta.passes.libraries.products import panels
 
 
 @pytest.fixture(autouse=True, params=[True, False], ids=["pairs", "widened"])
 def any_machine(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
-    """The rule of thumb holds with AVX-512; kernels are right without, and without instructions for pairs of bf16."""
+    """The rule of thumb holds with AVX2 or AVX-512. Kernels are right without either, without instructions for pairs of
+    bf16, and where other products of bf16 are widened."""
     has_pairs = "avx512_bf16" in multiply_rows.instructions()
     if request.param and not has_pairs:
         pytest.skip("this processor does not multiply pairs of bf16")
-    monkeypatch.setattr(panels, "has_wide_vectors", lambda: True)
+    monkeypatch.setattr(panels, "has_vectors", lambda: True)
+    monkeypatch.setattr(compute_in_f32, "slow_in_products", lambda: frozenset() if request.param else {"bf16"})
     if not request.param:
         monkeypatch.setattr(multiply_rows, "instructions", frozenset)
 

@@ -22,7 +22,7 @@ def any_machine(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest)
     levels = ["plain", "tables", "pairs"]
     if levels.index(request.param) > levels.index(multiply_quantised.best_way()):
         pytest.skip("this processor lacks the instructions")
-    monkeypatch.setattr(panels, "has_wide_vectors", lambda: True)
+    monkeypatch.setattr(panels, "has_vectors", lambda: True)
     monkeypatch.setattr(multiply_quantised, "best_way", lambda: request.param)
 
 

@@ -43,11 +43,11 @@ def test_the_rule_of_thumb_takes_few_rows(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_large_matrix_of_bf16_is_multiplied_by_a_vector(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(panels, "has_wide_vectors", lambda: True)
+    monkeypatch.setattr(panels, "has_vectors", lambda: True)
     assert is_faster_by_a_vector(768, 768) and is_faster_by_a_vector(1 << 15, 16)
     assert not is_faster_by_a_vector(96, 96)  # a cache holds it
     assert not is_faster_by_a_vector(1 << 20, 1)  # nothing is summed
-    monkeypatch.setattr(panels, "has_wide_vectors", lambda: False)
+    monkeypatch.setattr(panels, "has_vectors", lambda: False)
     assert not is_faster_by_a_vector(768, 768)
 
 

@@ -11,6 +11,7 @@ import torch
 
 from cuesta.dialects.product import Panels
 from cuesta.policy.few_rows import FEW_ROWS
+from cuesta.policy.slow_floats import has_vectors, has_wide_vectors
 
 #: Rows and columns of a block of sums in registers: 24 vectors, beside three or four of the right factor.
 _BLOCK, _WIDE_BLOCK = (8, 48), (6, 64)
@@ -76,8 +77,9 @@ def is_faster(m: int, n: int, k: int, across: bool) -> bool:
 def is_faster_by_a_vector(length: int, k: int) -> bool:
     """Whether a kernel is known to beat a library at multiplying a matrix of bf16 or f16 by a vector. The matrix has
     `length` rows or columns, each of which gives a sum of `k` terms. The kernel reads it at the memory's speed. oneDNN
-    takes twice that time, and for f16 up to 14 times (decision 16)."""
-    return k >= _SHORT_SUM and length * k >= _LITTLE and has_wide_vectors()
+    takes twice that time, and for f16 up to 14 times (decision 16); without AVX-512 ATen's loops take up to 9 times it
+    (decision 65)."""
+    return k >= _SHORT_SUM and length * k >= _LITTLE and has_vectors()
 
 
 def packed_columns(n: int) -> int:
@@ -98,11 +100,6 @@ def is_worth_packing(m: object, n: object, k: object) -> bool:
 def has_slow_f16() -> bool:
     """Whether oneDNN leaves products of f16 to ATen's own loops, which took 8 times as long as panels on a Zen 5."""
     return has_wide_vectors() and not torch.ops.mkldnn._is_mkldnn_fp16_supported()
-
-
-def has_wide_vectors() -> bool:
-    """Whether torch uses AVX-512 on this machine."""
-    return torch.backends.cpu.get_cpu_capability() == "AVX512"
 
 
 def _height(m: int, rows: int) -> int:

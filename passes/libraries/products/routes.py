@@ -75,6 +75,8 @@ _IN_PANELS = ("f32", "f16")
 #: The most kernels that are timed beside the library on a GPU, and the share of the first candidate's time that another
 #: one may take at most: timings on a GPU repeat closely, so a small gain counts.
 _MEASURED, _WORTH = 7, 0.97
+#: The most rows of f16 that ATen multiplies by a linear layer's weight in less time than a copy of it in f32 takes.
+_FEW_ROWS_OF_F16 = 8
 #: The least elements of a weight by which a GPU multiplies a few rows in a kernel of ours.
 _LARGE_WEIGHT = 1 << 20
 #: The library's fast kernels need rows that are multiples of this many bytes. This matters from so many multiplications
@@ -210,6 +212,21 @@ def _by_few_rows(op: ir.Operation, sizes: list[int], memory: MemoryOrder) -> str
         return ROWS
     found = rows_of(m, n, k) if _is_turned(right, memory) and not _is_turned(left, memory) else None
     return None if found is None or k == 1 else f"{PANELS} {found}"
+
+
+def is_best_as_it_is(op: ir.Operation, memory: MemoryOrder) -> bool:
+    """Whether a product of narrow floats on a CPU without instructions for them is computed faster by a kernel of ours,
+    or by ATen's loops, than from widened copies of its factors: it has a vector or few rows, and its weight is read
+    once. Measured on a Zen 3 (decision 65)."""
+    sizes = _sizes(op)
+    if sizes is None or len(sizes) != 3:
+        return False
+    m, k, n = sizes
+    if 1 in (m, n):
+        return True
+    if spelling_of(op.results[0]) == "f16":
+        return m <= _FEW_ROWS_OF_F16 and _is_turned(op.operands[-1], memory)
+    return _by_few_rows(op, sizes, memory) is not None and is_faster_by_a_vector(max(m, n), k)
 
 
 def _question(op: ir.Operation, sizes: list[int], ways: tuple[str, ...]) -> Question:
