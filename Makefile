@@ -15,9 +15,12 @@ INTEL_TRITON := triton-xpu==3.3.0b1
 # Most of the tests' time is one thread that compiles, so JOBS processes share the files; a file's tests stay together
 # for what they compile once. torch keeps its two threads in each: those that wait sleep, where spinning took the other
 # process's core (half as much time again in the models' tests). A process that dies ends the run, with the name of its
-# test: xdist would start another and, with whole files to hand out, may wait for it for ever.
+# test: xdist would start another and, with whole files to hand out, may wait for it for ever. Hundreds of tests start
+# processes, so the modules' bytecode is kept, also where the environment says that none be written: beside the
+# environment, not in the tree.
 JOBS ?= 2
-PYTEST := OMP_WAIT_POLICY=passive $(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile --max-worker-restart 0 --durations 40
+BYTECODE := PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/$(VENV)/bytecode
+PYTEST := $(BYTECODE) OMP_WAIT_POLICY=passive $(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile --max-worker-restart 0 --durations 40
 
 .PHONY: help demo test quick test-full test-intel lint types test-matrix bench docs fuzz model-suite op-coverage dist clean
 
@@ -43,7 +46,7 @@ quick: lint types ## lint, types, and the tests that belong to what has changed 
 	$(PYTEST) $$($(BIN)/python -m cuesta.tools.changed_tests $(SINCE))
 
 test-full: lint types ## the same, with the models at full size as well (much memory, and an hour or more)
-	CUESTA_FULL=1 $(BIN)/python -m pytest
+	CUESTA_FULL=1 $(BYTECODE) $(BIN)/python -m pytest
 
 test-intel: $(INSTALLED) ## kernels to SPIR-V, with Intel's Triton in an environment of its own
 	test -x $(INTEL)/bin/python || $(PYTHON) -m venv $(INTEL)

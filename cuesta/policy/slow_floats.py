@@ -1,16 +1,15 @@
 """Says what this machine's vectors are, and which narrow floats its libraries multiply many times slower than f32.
 
 oneDNN multiplies bf16 with AVX-512 and f16 with AVX512-FP16. Where a processor of the x86 family lacks these, ATen
-computes in loops of its own. One thread of an EPYC (Zen 3) beside other work, in ms in f32, bf16 and f16:
+computes in loops of its own. One thread of an EPYC (Zen 3), in ms in f32, bf16 and f16:
 
 | | f32 | bf16 | f16 |
 |---|---|---|---|
-| product 256x768x768 by a weight [N, K] in memory | 9.0 | 36.6 | 55.5 |
-| the same by a weight [K, N] | 3.8 | 436 | 415 |
-| 24 products 128x64x128 | 1.4 | 20.6 | 44.1 |
-| convolution 3x3 of 4x64x28x28, 64 channels | 4.4 | 170 | 205 |
-| its gradients | 15.9 | 86.7 | 109 |
-| gradients of attention 2x12x128x64 | 10.3 | 68.5 | 49.6 |
+| product 256x768x768 by a weight [N, K] in memory | 5.6 | 31.9 | 26.2 |
+| the same by a weight [K, N] | 3.9 | 249 | 247 |
+| convolution 3x3 of 4x64x28x28, 64 channels | 3.0 | 114 | 95.6 |
+| its gradients | 9.0 | 51.9 | 73.1 |
+| gradients of attention 2x12x128x64 | 8.0 | 30.3 | 48.6 |
 """
 
 from __future__ import annotations
