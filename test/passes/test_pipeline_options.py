@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from cuesta._mlir import ir
+from cuesta.dialects import make_context
+from cuesta.errors import PipelineError
 from cuesta.passes.infra.pipeline import OwnStep, Pipeline
 from cuesta.passes.infra.registry import all_passes
 
@@ -30,3 +33,10 @@ def test_every_pass_is_in_a_module_of_its_name() -> None:
     homes = {name: cls.__module__.rpartition(".")[2].replace("_", "-") for name, cls in all_passes().items()}
     assert len(homes) > 50
     assert all(home == name for name, home in homes.items()), homes
+
+
+def test_a_float_that_cannot_be_widened_is_refused() -> None:
+    with make_context():
+        module = ir.Module.parse('module attributes {cuesta.target = "cpu"} {}')
+        with pytest.raises(PipelineError, match="takes slow=bf16, f16, bf16,f16 or measured, not 'f8'"):
+            Pipeline.parse("builtin.module(compute-in-f32{slow=f8})").run(module)

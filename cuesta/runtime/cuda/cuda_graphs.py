@@ -181,6 +181,7 @@ class RecordedProgram:
         return known
 
     def _key(self, tensors: list[Tensor]) -> tuple[int, ...]:
+        """The addresses of the static arguments."""
         return tuple(map(_data_ptr, map(tensors.__getitem__, self._static)))
 
     def _is_current(self, recording: Recording, tensors: list[Tensor]) -> bool:
@@ -231,6 +232,7 @@ class RecordedProgram:
     def _give_up(self, reason: str) -> None:
         self._reason = reason
         self._recordings.clear()
+        self._addresses.clear()
         self._tell(f"not recorded: {reason}")
 
     def _record(self, tensors: list[Tensor]) -> Recording:
