@@ -181,6 +181,7 @@ def test_max_autotune_measures_it_with_what_follows(monkeypatch: pytest.MonkeyPa
         return question.candidates[-1]
 
     monkeypatch.setattr(measured_choices.MeasuredChoices, "of", lambda *rest: answer)
+    monkeypatch.setattr(product_panels, "has_wide_vectors", lambda: True)
     torch._dynamo.reset()
     x, weight = floats(64, 96), floats(96, 96)
     made = torch.compile(lambda x, w: F.gelu(x @ w), backend="cuesta", options={"max_autotune": True, "cache": False})

@@ -5,7 +5,7 @@
 // CHECK-LABEL: func.func @linear
 // CHECK-SAME: (%[[X:.*]]: tensor<8x32xf32>, %[[W:.*]]: tensor<2x32x48xf32>, %[[B:.*]]: tensor<96xf32>, %[[R:.*]]: tensor<2x4x96xf32>)
 // CHECK: %[[XE:.*]] = "cuesta.expand"(%{{.*}}) : {{.*}} -> tensor<2x8x32xf32>
-// CHECK-NEXT: %[[P:.*]] = "cuesta.mm"(%[[XE]], %[[W]]) {packed, product = "8x48x32 by 8x48"} : {{.*}} -> tensor<2x8x48xf32>
+// CHECK-NEXT: %[[P:.*]] = "cuesta.mm"(%[[XE]], %[[W]]) {packed, product = "8x{{48x32 by 8x48|16x32 by 6x16}}"} : {{.*}} -> tensor<2x8x48xf32>
 // CHECK-NEXT: %[[M:.*]] = "cuesta.permute"(%[[P]]) {dims = [1, 0, 2]} : {{.*}} -> tensor<8x2x48xf32>
 // CHECK-NEXT: %[[BP:.*]] = "cuesta.reshape"(%[[B]]) : (tensor<96xf32>) -> tensor<1x2x48xf32>
 // CHECK-NEXT: %[[S:.*]] = "cuesta.add"(%[[M]], %[[BP]])

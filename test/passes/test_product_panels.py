@@ -6,7 +6,13 @@ import pytest
 
 from cuesta.dialects.product import Panels
 from cuesta.passes.libraries.products import panels
-from cuesta.passes.libraries.products.panels import is_faster, is_faster_by_a_vector, is_worth_packing, panels_of
+from cuesta.passes.libraries.products.panels import (
+    is_faster,
+    is_faster_by_a_vector,
+    is_worth_packing,
+    packed_columns,
+    panels_of,
+)
 
 
 @pytest.mark.parametrize(
@@ -23,9 +29,17 @@ from cuesta.passes.libraries.products.panels import is_faster, is_faster_by_a_ve
         (4, 768, 768, "4x96x64 by 8x48"),  # few rows: sums as exact as those of vectors along K
     ],
 )
-def test_tiles_divide_sizes(m: int, n: int, k: int, expected: str) -> None:
+def test_tiles_divide_sizes(monkeypatch: pytest.MonkeyPatch, m: int, n: int, k: int, expected: str) -> None:
+    monkeypatch.setattr(panels, "has_wide_vectors", lambda: True)
     assert str(panels_of(m, n, k)) == expected
     assert Panels.parse(expected) == panels_of(m, n, k)
+
+
+@pytest.mark.parametrize(("n", "expected"), [(768, "256x96x384 by 6x16"), (1000, "256x125x384 by 6x16")])
+def test_blocks_of_16_registers(monkeypatch: pytest.MonkeyPatch, n: int, expected: str) -> None:
+    monkeypatch.setattr(panels, "has_wide_vectors", lambda: False)
+    assert str(panels_of(256, n, 768)) == expected
+    assert (packed_columns(768), packed_columns(1000)) == (16, 0)
 
 
 def test_the_rule_of_thumb_takes_few_rows(monkeypatch: pytest.MonkeyPatch) -> None:

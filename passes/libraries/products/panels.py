@@ -1,6 +1,6 @@
 """Decides how an f32 product is cut for a CPU: tiles for tasks, panels of a tile's columns, blocks of its sums.
 
-The numbers are for a machine with 32 vector registers of 16 f32, and 2 MB of L2 per core. There panels take 0.4 to 0.8
+Most numbers are for a machine with 32 vector registers of 16 f32, and 2 MB of L2 per core. There panels take 0.4 to 0.8
 of MKL's time with 2 to 64 rows, as MKL is slow at multiplying few rows by weights that no cache holds. With 128 rows by
 a linear layer's weight they take 0.8 to 1 of it. From 256 rows on they are as fast, a little slower or a little faster.
 """
@@ -15,6 +15,9 @@ from cuesta.policy.slow_floats import has_vectors, has_wide_vectors
 
 #: Rows and columns of a block of sums in registers: 24 vectors, beside three or four of the right factor.
 _BLOCK, _WIDE_BLOCK = (8, 48), (6, 64)
+#: The same for 16 vector registers of 8 f32: 12 vectors. On a Zen 3 products take 0.9 to 1.25 of MKL's time so, and by
+#: blocks of 8 x 48 two and a half times that.
+_NARROW_BLOCK = (6, 16)
 #: Elements of bf16 of a part of the left factor that stays in L1 beside rows of the weight; parts of K are multiples.
 _IN_HALF_OF_L1, _MULTIPLE = 1 << 14, 64
 #: The most rows that are multiplied by rows of a weight along K at once, and the most that take a row of the weight by
@@ -45,13 +48,18 @@ _PADDED = 1.05
 
 def panels_of(m: int, n: int, k: int, batch: int = 1) -> Panels:
     """How to multiply `batch` times [m, k] by [k, n], all of at least 2."""
-    rows, columns = _WIDE_BLOCK if n % 64 == 0 and n % 48 else _BLOCK
+    rows, columns = next((block for block in _blocks() if n % block[1] == 0), _blocks()[0])
     height = _height(m, rows)
     width = _width(n, columns, batch * -(-m // height), _FEWER_COLUMNS if m <= _ROWS_ACROSS else _MOST_COLUMNS)
     most = _SHORT_DEPTH if m <= FEW_ROWS else _DEPTH_IN_L1 if m <= _ROWS_ACROSS else _DEPTH
     blocks = -(-k // most)
     depth = -(-k // blocks)
     return Panels(height, width, -(-depth // 16) * 16, rows, columns)
+
+
+def _blocks() -> tuple[tuple[int, int], ...]:
+    """The rows and columns of blocks of sums for this machine's registers, the best first."""
+    return (_BLOCK, _WIDE_BLOCK) if has_wide_vectors() else (_NARROW_BLOCK,)
 
 
 def rows_of(m: int, n: int, k: int) -> Panels | None:
@@ -84,7 +92,7 @@ def is_faster_by_a_vector(length: int, k: int) -> bool:
 
 def packed_columns(n: int) -> int:
     """Columns of the panels that a weight of n columns is packed in, a divisor of n; 0 where there is none."""
-    return next((columns for _, columns in (_BLOCK, _WIDE_BLOCK) if n % columns == 0), 0)
+    return next((columns for _, columns in _blocks() if n % columns == 0), 0)
 
 
 def is_worth_packing(m: object, n: object, k: object) -> bool:
