@@ -1,4 +1,5 @@
-"""Says what this machine's vectors are, and which narrow floats its libraries multiply many times slower than f32.
+"""Says which vectors torch uses on this machine, and which narrow floats libraries multiply there many times slower
+than f32.
 
 oneDNN multiplies bf16 with AVX-512 and f16 with AVX512-FP16. Where a processor of the x86 family lacks these, ATen
 computes in loops of its own. One thread of an EPYC (Zen 3), in ms in f32, bf16 and f16:
@@ -22,7 +23,7 @@ import torch
 def slow_in_convolutions() -> frozenset[str]:
     """The floats that are slow in convolutions and in their gradients."""
     if platform.machine() not in ("x86_64", "AMD64") or not torch.backends.mkldnn.is_available():
-        return frozenset()  # never measured
+        return frozenset()  # measured nowhere else
     ops = torch.ops.mkldnn
     fast = {"bf16": ops._is_mkldnn_bf16_supported(), "f16": ops._is_mkldnn_fp16_supported()}
     return frozenset(name for name, is_fast in fast.items() if not is_fast)

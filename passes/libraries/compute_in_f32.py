@@ -3,11 +3,11 @@
     %y = cuesta.mm(%x, %w)                 %y = cuesta.convert(cuesta.mm(cuesta.convert(%x), cuesta.convert(%w)))
       : tensor<256x768xbf16>          →      the product is tensor<256x768xf32>
 
-A processor without AVX-512 has no instructions for narrow floats, and ATen's own loops for them take 4 to 100 times as
-long as the library's product of f32 (cuesta/policy/slow_floats.py). What makes an operand rounds it, and what reads the
-result widens it, so results are as exact as before; the conversions become part of the kernels beside them. A matrix
-that is read once, by a vector or by few rows, stays narrow, and so do the keys and values of few queries: kernels of
-ours, or ATen's loops, widen what they read.
+A processor without AVX-512 has no instructions for narrow floats, and ATen's own loops for them take 4 to 64 times as
+long as the library's product of f32 (cuesta/policy/slow_floats.py). Operands were rounded to the narrow type before,
+and results are rounded to it as before; only the sums in between are in f32. The conversions become part of the kernels
+beside them. A matrix that is read once, by a vector or by few rows, stays narrow, and so do the keys and values of few
+queries: kernels of ours, or ATen's loops, widen what they read.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from cuesta.passes.infra.graph_rewrite import functions
 from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.passes.libraries.attention_kernels import are_few_queries
 from cuesta.passes.libraries.convolutions.convolution_gradients import are_gradients
-from cuesta.passes.libraries.products.routes import NARROW_FLOATS, is_best_as_it_is
+from cuesta.passes.libraries.products.routes import NARROW_FLOATS, is_best_left_narrow
 from cuesta.passes.libraries.widened import widened
 from cuesta.policy.slow_floats import slow_in_convolutions, slow_in_products
 
@@ -50,7 +50,7 @@ class ComputeInF32(Pass):
             for function in functions(module):
                 memory = MemoryOrder()
                 ops = [view.operation for view in function.regions[0].blocks[0].operations]
-                # All are chosen before one is widened: what they read is still in the caller's order.
+                # All are chosen before one is widened: a conversion would hide in which order an operand lies.
                 chosen = [(op, _narrow(op, products, convolutions, memory)) for op in ops]
                 for op, narrow in chosen:
                     widened(op, narrow)
@@ -61,7 +61,9 @@ class ComputeInF32(Pass):
             return slow_in_products(), slow_in_convolutions()
         given = frozenset(self.slow.split(","))
         if not given <= {*NARROW_FLOATS}:
-            raise PipelineError(f"compute-in-f32 takes slow=bf16, f16, bf16,f16 or measured, not {self.slow!r}")
+            raise PipelineError(
+                f"compute-in-f32 takes slow=bf16, slow=f16, slow=bf16,f16 or slow=measured, not {self.slow!r}"
+            )
         return given, given
 
 
@@ -72,6 +74,6 @@ def _narrow(
     kinds = {spelling_of(x) for x in op.operands}
     if op.name == Convolution.OPERATION_NAME or are_gradients(op):
         return kinds & {*convolutions}
-    is_product = op.name in _PRODUCTS and not is_best_as_it_is(op, memory)
+    is_product = op.name in _PRODUCTS and not is_best_left_narrow(op, memory)
     is_attention = op.name in _ATTENTION and not are_few_queries(op)
     return kinds & {*products} if is_product or is_attention else set()

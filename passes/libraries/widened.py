@@ -1,10 +1,10 @@
 """Widens an op of narrow floats to f32; for passes that know that it is computed faster so.
 
-    %o, %lse = cuesta.attention(%q, %k, %v)      %1 = cuesta.convert(%q) : tensor<2x4x128x64xf32>, and k and v
-      : tensor<2x4x128x64xbf16>              →   %2, %lse = cuesta.attention(%1, %k1, %v1)
-                                                 %o = cuesta.convert(%2) : tensor<2x4x128x64xbf16>
+    %y = cuesta.mm(%x, %w)                 %1, %2 = cuesta.convert(%x), cuesta.convert(%w)
+      : tensor<256x768xbf16>          →    %3 = cuesta.mm(%1, %2) : tensor<256x768xf32>
+                                           %y = cuesta.convert(%3) : tensor<256x768xbf16>
 
-Each operand is widened by the kernel that makes it, where there is one. Only the results are rounded.
+Each operand is widened by the kernel that makes it, where there is one.
 """
 
 from __future__ import annotations

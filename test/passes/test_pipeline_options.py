@@ -38,5 +38,5 @@ def test_every_pass_is_in_a_module_of_its_name() -> None:
 def test_a_float_that_cannot_be_widened_is_refused() -> None:
     with make_context():
         module = ir.Module.parse('module attributes {cuesta.target = "cpu"} {}')
-        with pytest.raises(PipelineError, match="takes slow=bf16, f16, bf16,f16 or measured, not 'f8'"):
+        with pytest.raises(PipelineError, match="takes slow=bf16, slow=f16, slow=bf16,f16 or slow=measured, not 'f8'"):
             Pipeline.parse("builtin.module(compute-in-f32{slow=f8})").run(module)

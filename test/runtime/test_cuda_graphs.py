@@ -418,13 +418,10 @@ def test_an_argument_that_stayed_for_two_calls_is_copied_once_it_moves(recorder:
     for n in range(3):
         program([first.fill_(n), W])
     recorder.replays = 0
-    for n in range(STRAY_CALLS):
-        torch.testing.assert_close(program([x(n), W]), [x(n) * W])
-    assert recorder.replays == 0
     for n in range(3):
         torch.testing.assert_close(program([x(n), W]), [x(n) * W])
-    torch.testing.assert_close(program([first.fill_(7), W]), [x(7) * W])
-    assert recorder.replays == 4
+        torch.testing.assert_close(program([first.fill_(7), W]), [x(7) * W])
+    assert recorder.replays == 6
     assert [list(recording.copied) for recording in recorder.recordings] == [[0]]
 
 

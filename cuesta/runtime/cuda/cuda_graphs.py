@@ -4,11 +4,11 @@
     results = run([weight, bias, x])      # first call: not recorded; second: recorded; later calls: replayed
 
 A recording is bound to addresses. Arguments that keep their addresses (parameters, buffers, and results of other
-recordings) are read in place, and so are those that were at the same address in the first two calls, such as a batch
-that is copied into the same tensor, or the gradient of a loss, which torch's allocator puts where the last one was. All
-other arguments are copied into memory of the recording, also those that turn out to move. So a program that a model
-calls for several layers, each with its own parameters, has a recording for each of them. Where autograd saves an
-argument that was copied, it gets the copy: the backward graph's recording reads it in place.
+recordings) are read in place. So are those that are at the address that they had in the first call, such as a batch
+that is copied into the same tensor, or the gradient of a loss, which torch's allocator puts where the last one was; one
+that turns out to move is copied from then on. All other arguments are copied into memory of the recording. A program
+that a model calls for several layers, each with its own parameters, has a recording for each layer. Where autograd
+saves an argument that was copied, it gets the copy: the backward graph's recording reads it in place.
 
 A replay writes its results to the same memory as the replay before. If somebody still holds such a result, its values
 are moved to other memory before the replay. If somebody holds a view of the result, the call runs the program without
@@ -39,8 +39,8 @@ Program = Callable[[list[Tensor]], list[Tensor]]
 
 #: A program is recorded at most this often. Then it runs unrecorded.
 MOST_RECORDINGS = 128
-#: Consecutive calls that run unrecorded because an argument is not where another recording returns it. Later such
-#: arguments are copied.
+#: Consecutive calls that run unrecorded because an argument is not where another recording returned it. Later such
+#: arguments are copied. One that only stayed at the first call's address is copied at once.
 STRAY_CALLS = 2
 #: Recordings for the same addresses. Each has memory of its own for its results.
 MOST_VERSIONS = 16
@@ -87,7 +87,7 @@ class RecordedProgram:
         # The addresses of the static arguments → the recordings for them. None are made until the second call, because
         # libraries choose and load code in the first one.
         self._recordings: dict[tuple[int, ...], list[Recording]] = {}
-        # The same key → the addresses of all arguments in the first call
+        # The same key → the addresses of all arguments in the first call; 0 for those that have moved since
         self._addresses: dict[tuple[int, ...], list[int]] = {}
         self._last: Callable[[], Recording | None] = lambda: None  # the one that was replayed last
         self._recorded = 0
@@ -118,8 +118,8 @@ class RecordedProgram:
         if not self._lent:
             return False
         last = self._last()
-        if last is not None and last.takes(self._lent) and not last.misplaced(tensors) and last.may_take(tensors):
-            return False  # the usual case: nobody holds what the last call found in the same places
+        if last is not None and last.takes(self._lent, tensors) and last.may_take(tensors):
+            return False  # the usual case: they lie in the same blocks as in the last call, and nobody holds one
         lent = [i for i in self._lent if tensors[i].data_ptr() in self._recorder.returned]
         found = [self._recorder.blocks.get(storage_key(tensors[i])) for i in lent]
         return not all(known and known[0].is_alone_in(tensors, i) for i, known in zip(lent, found, strict=True))
@@ -160,10 +160,10 @@ class RecordedProgram:
         return self._made(known, tensors)
 
     def _likely_first(self, known: list[Recording]) -> list[Recording]:
-        """Recordings, first the one that was replayed after the last one before: a program's layers take turns."""
+        """The recordings, with the one first that followed the last replayed one the time before: layers take turns."""
         last = self._last() if len(known) > 1 else None
         likely = None if last is None else last.follower()
-        return [likely, *known] if likely is not None and likely in known else known
+        return known if likely is None else sorted(known, key=lambda recording: recording is not likely)
 
     def _wants_another(self, current: list[Recording]) -> bool:
         """Whether another recording for the same addresses costs less than to move results, all of which are held."""
@@ -206,6 +206,11 @@ class RecordedProgram:
             return False
         strays = [i for i in known[-1].misplaced(tensors) if tensors[i].data_ptr() not in self._recorder.returned]
         if not strays:
+            return False
+        if moved := known[-1].stayed.intersection(strays):
+            for i in moved:
+                self._addresses[self._key(tensors)][i] = 0
+            known[:] = [recording for recording in known if recording.stayed.isdisjoint(moved)]
             return False
         self._strays += 1
         if self._strays > STRAY_CALLS:
@@ -264,6 +269,7 @@ class RecordedProgram:
             replay,
             fixed,
             [tensors[i].data_ptr() for i in fixed],
+            frozenset(i for i in fixed if tensors[i].data_ptr() not in self._recorder.returned),
             [StorageWeakRef(tensors[i].untyped_storage()) for i in self._static],
             dict(zip(copied, copies, strict=True)),
             Results([block for block in blocks if block.number is None], self._recorder.held),
@@ -292,7 +298,7 @@ class RecordedProgram:
                 continue
             at = tensors[i].data_ptr()
             stays = at == before[i] and i not in written
-            if at and (at in self._recorder.returned or stays) and i not in self._wandering:
+            if at and i not in self._wandering and (stays or at in self._recorder.returned):
                 fixed.append(i)
             elif tensors[i].numel():
                 copied.append(i)

@@ -1,4 +1,5 @@
-"""What records work on a device, and knows all recordings there: who made which result, and who holds some."""
+"""The interface of recorders. A recorder records work on a device. It knows all recordings there, their results, and
+which of these somebody may hold."""
 
 from __future__ import annotations
 
@@ -35,9 +36,9 @@ class Recorder(Protocol):
     def record(
         self, run: Callable[[list[Tensor]], list[Tensor]], pool: Pool, given: Sequence[Tensor]
     ) -> tuple[Callable[[], None], list[Tensor], list[Tensor]]:
-        """Records the work that `run` queues, without running it. `run` gets a list of tensors like those `given`, in
-        memory of the pool, which it may empty. Returns a function that replays the work, the results of `run`, and
-        tensors over the memory of that list's, which do not keep it."""
+        """Records the work that `run` queues, without running it. `run` gets a list of tensors in the pool's memory,
+        like those `given`; it may empty the list. Returns a function that replays the work, the results of `run`, and
+        tensors over the memory of the list's, which do not keep it alive."""
 
     def copy(self, places: Sequence[tuple[int, int]], sources: Sequence[int]) -> None:
         """Queues copies: to each place, an address and a number of bytes, from the address of its source."""
@@ -54,7 +55,7 @@ class Recorder(Protocol):
 
 def enter(recording: Recording, recorder: Recorder) -> None:
     """Makes a new recording known to the earlier ones, whose replays may overwrite its results, and to later ones,
-    which may read them where they are."""
+    which may read its results in place."""
     for earlier in recorder.recordings:
         earlier.overlay(recording.given, recording.given.blocks)
         earlier.overlay(recording.saved, recording.saved.blocks)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +18,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 from cuesta.runtime.arguments import extent
 from cuesta.runtime.cuda.results import TAKEN, Block, Range, Results, can_move, holders
-from cuesta.torch_private.tensors import reinterpret_tensor, storage_uses
+from cuesta.torch_private.tensors import reinterpret_tensor, storage_key, storage_uses
 
 Tensor = torch.Tensor
 
@@ -34,6 +34,7 @@ class Recording:
     replay: Callable[[], None]
     fixed: list[int]  # arguments, beside the static ones, that are read in place
     addresses: list[int]  # the addresses of the arguments `fixed`
+    stayed: frozenset[int]  # those of them that are no results of recordings, but were there in the first call too
     storages: list[StorageWeakRef]  # of the static arguments
     copied: dict[int, Tensor]  # argument → a tensor over the recording's own copy of it, which does not keep it
     given: Results  # of what it makes, what the caller gets
@@ -46,7 +47,7 @@ class Recording:
     copies: list[tuple[int, int]] = field(init=False)  # where those lie: address, and bytes with the gaps between
     returned: set[int] = field(init=False)  # the addresses of the results
     overlaid: dict[Results, list[Block]] = field(init=False, default_factory=dict)  # others' that lie in `scratch`
-    follower: Callable[[], Recording | None] = lambda: None  # the program's that was replayed after it last
+    follower: Callable[[], Recording | None] = lambda: None  # the program's other one that was replayed after it last
     _alive: list[weakref.ref[Tensor]] = field(default_factory=list)  # results of one replay that the next one found
     _was_handed_out: bool = False
     _was_given_back: bool = False
@@ -87,9 +88,10 @@ class Recording:
         """Drops what is overlaid of recordings that are gone, where nobody holds it."""
         self.overlaid = {of: blocks for of, blocks in self.overlaid.items() if not of.is_gone or not of.are_free()}
 
-    def takes(self, arguments: Collection[int]) -> bool:
-        """Whether it takes over all these arguments."""
-        return self.taken.keys() >= {*arguments}
+    def takes(self, arguments: Set[int], tensors: Sequence[Tensor]) -> bool:
+        """Whether all these arguments are among the blocks that it takes over."""
+        found = map(storage_key, map(tensors.__getitem__, self.taken))
+        return self.taken.keys() >= arguments and list(found) == self._taken_keys
 
     def may_take(self, tensors: list[Tensor]) -> bool:
         """Whether nobody else holds the arguments that a replay may write after it has read them."""

@@ -214,10 +214,11 @@ def _by_few_rows(op: ir.Operation, sizes: list[int], memory: MemoryOrder) -> str
     return None if found is None or k == 1 else f"{PANELS} {found}"
 
 
-def is_best_as_it_is(op: ir.Operation, memory: MemoryOrder) -> bool:
-    """Whether a product of narrow floats on a CPU without instructions for them is computed faster by a kernel of ours,
-    or by ATen's loops, than from widened copies of its factors: it has a vector or few rows, and its weight is read
-    once. Measured on a Zen 3 (decision 65)."""
+def is_best_left_narrow(op: ir.Operation, memory: MemoryOrder) -> bool:
+    """Whether a product of narrow floats, on a CPU without instructions for them, is computed faster by a kernel of
+    ours or by ATen's loops than from widened copies of its factors. True for products by a vector, for the few rows of
+    bf16 for which there is a kernel, and for 2 to 8 rows of f16 by a linear layer's weight. Measured on a Zen 3
+    (decision 65)."""
     sizes = _sizes(op)
     if sizes is None or len(sizes) != 3:
         return False
