@@ -37,8 +37,11 @@ _PRODUCTS, _ATTENTION = names_of(MatMul, AddMatMul), names_of(Attention, Attenti
 @register_pass("compute-in-f32")
 @dataclass(frozen=True)
 class ComputeInF32(Pass):
-    """Widens what libraries compute in the floats `slow`, which is bf16, f16 or both with a comma between, or
-    "measured": those that were measured to be slow on a processor like this one. Raises PipelineError for others."""
+    """Computes in f32, between conversions, what libraries would compute in slow narrow floats.
+
+    `slow` is bf16, f16 or both with a comma between, or "measured": those that were measured to be slow on a processor
+    like this one. Raises PipelineError for others.
+    """
 
     slow: str = "measured"
 
