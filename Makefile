@@ -16,8 +16,8 @@ INTEL_TRITON := triton-xpu==3.3.0b1
 # for what they compile once. torch keeps its two threads in each: those that wait sleep, where spinning took the other
 # process's core (half as much time again in the models' tests). A process that dies ends the run, with the name of its
 # test: xdist would start another and, with whole files to hand out, may wait for it for ever. Hundreds of tests start
-# processes, so the modules' bytecode is kept, also where the environment says that none be written: beside the
-# environment, not in the tree.
+# processes, each of which would compile cuesta's modules where PYTHONDONTWRITEBYTECODE is set. So bytecode is kept, in
+# $(VENV) and not in the tree.
 JOBS ?= 2
 BYTECODE := PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/$(VENV)/bytecode
 PYTEST := $(BYTECODE) OMP_WAIT_POLICY=passive $(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile --max-worker-restart 0 --durations 40

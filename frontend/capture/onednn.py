@@ -6,16 +6,15 @@ import torch
 from torch import Tensor
 
 from cuesta.policy.slow_floats import slow_in_convolutions
-
-#: Floats that may be computed in f32 (passes/libraries/compute_in_f32.py).
-_NARROW = {torch.bfloat16: "bf16", torch.float16: "f16"}
+from cuesta.runtime.dtypes import SPELLING
 
 
 def is_onednn_convolution(images: Tensor, transposed: bool) -> bool:
     """Whether ATen computes a convolution of these images on a CPU by oneDNN: in f32, in bf16 where the processor has
-    AVX-512, and in what is computed in f32. Transposed convolutions are left out: for them no layout was measured."""
+    AVX-512, and in floats that compute-in-f32 widens. Transposed convolutions are left out, because no layout was
+    measured for them."""
     if images.device.type != "cpu" or transposed or not torch.backends.mkldnn.is_available():
         return False
     if images.dtype == torch.bfloat16 and torch.ops.mkldnn._is_mkldnn_bf16_supported():
         return True
-    return images.dtype == torch.float32 or _NARROW.get(images.dtype) in slow_in_convolutions()
+    return images.dtype == torch.float32 or SPELLING.get(images.dtype) in slow_in_convolutions()

@@ -12,7 +12,6 @@ queries: kernels of ours, or ATen's loops, widen what they read.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 
 from cuesta._mlir import ir
@@ -71,12 +70,13 @@ class ComputeInF32(Pass):
 
 
 def _narrow(
-    op: ir.Operation, products: Collection[str], convolutions: Collection[str], memory: MemoryOrder
-) -> set[str]:
+    op: ir.Operation, products: frozenset[str], convolutions: frozenset[str], memory: MemoryOrder
+) -> frozenset[str]:
     """The floats among an op's operands that are to be widened."""
-    kinds = {spelling_of(x) for x in op.operands}
+    kinds = frozenset(map(spelling_of, op.operands))
     if op.name == Convolution.OPERATION_NAME or are_gradients(op):
-        return kinds & {*convolutions}
-    is_product = op.name in _PRODUCTS and not is_best_left_narrow(op, memory)
-    is_attention = op.name in _ATTENTION and not are_few_queries(op)
-    return kinds & {*products} if is_product or is_attention else set()
+        return kinds & convolutions
+    if op.name not in (*_PRODUCTS, *_ATTENTION) or kinds.isdisjoint(products):
+        return frozenset()
+    stays = is_best_left_narrow(op, memory) if op.name in _PRODUCTS else are_few_queries(op)
+    return frozenset() if stays else kinds & products

@@ -1,4 +1,4 @@
-"""Widens an op of narrow floats to f32; for passes that know that it is computed faster so.
+"""Widens an op of narrow floats to f32, for passes that know that the op is faster in f32.
 
     %y = cuesta.mm(%x, %w)                 %1, %2 = cuesta.convert(%x), cuesta.convert(%w)
       : tensor<256x768xbf16>          →    %3 = cuesta.mm(%1, %2) : tensor<256x768xf32>

@@ -1,6 +1,6 @@
 // RUN: cuesta-opt --split-input-file --pass-pipeline='builtin.module(compute-in-f32{slow=bf16})' %s | filecheck %s
 
-// Operands are widened and results rounded; a bias of f32 stays as it is. A product by a vector stays narrow, and so do
+// Operands are widened, a bias too, and results rounded. A product by a vector stays narrow, and so do
 // other floats.
 // CHECK-LABEL: func.func @products
 // CHECK: %[[A:.*]] = "cuesta.convert"(%arg0) : (tensor<4x8xbf16>) -> tensor<4x8xf32>

@@ -208,8 +208,9 @@ class RecordedProgram:
         if not strays:
             return False
         if moved := known[-1].stayed.intersection(strays):
+            addresses = self._addresses[self._key(tensors)]
             for i in moved:
-                self._addresses[self._key(tensors)][i] = 0
+                addresses[i] = 0
             known[:] = [recording for recording in known if recording.stayed.isdisjoint(moved)]
             return False
         self._strays += 1

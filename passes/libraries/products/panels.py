@@ -7,11 +7,9 @@ a linear layer's weight they take 0.8 to 1 of it. From 256 rows on they are as f
 
 from __future__ import annotations
 
-import torch
-
 from cuesta.dialects.product import Panels
 from cuesta.policy.few_rows import FEW_ROWS
-from cuesta.policy.slow_floats import has_vectors, has_wide_vectors
+from cuesta.policy.slow_floats import has_vectors, has_wide_vectors, slow_in_convolutions
 
 #: Rows and columns of a block of sums in registers: 24 vectors, beside three or four of the right factor.
 _BLOCK, _WIDE_BLOCK = (8, 48), (6, 64)
@@ -107,7 +105,7 @@ def is_worth_packing(m: object, n: object, k: object) -> bool:
 
 def has_slow_f16() -> bool:
     """Whether oneDNN leaves products of f16 to ATen's own loops, which took 8 times as long as panels on a Zen 5."""
-    return has_wide_vectors() and not torch.ops.mkldnn._is_mkldnn_fp16_supported()
+    return has_wide_vectors() and "f16" in slow_in_convolutions()
 
 
 def _height(m: int, rows: int) -> int:
