@@ -7,8 +7,9 @@
 A launch takes a GPU a microsecond or two, however little it does: its programs begin, wait for their first loads, and
 the next kernel waits until all they wrote can be seen. plan-memory takes a group as one step, and join-launches makes
 one kernel of its members, once their programs are known. Only launches of few bytes are moved: others take far longer
-than what is saved, and what they write would be in memory for longer. Launches that write parts of one tensor, as of a
-concatenation, do not need one another if the parts lie apart.
+than what is saved, and what they write would be in memory for longer. For the same reason none is moved that is the
+first to write into a large allocation: 30 launches that fill the padding of 20 MB each would have 600 MB in memory at
+once. Launches that write parts of one tensor, as of a concatenation, do not need one another if the parts lie apart.
 """
 
 from __future__ import annotations
@@ -28,8 +29,10 @@ from cuesta.passes.infra.graph_rewrite import functions
 from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.passes.plan_memory.lifetimes import byte_count
 from cuesta.policy.few_rows import FEW_ROWS
+from cuesta.sizes import Number
 
-#: The most bytes that a launch in a group reads and writes, and that one which is moved writes.
+#: The most bytes that a launch in a group reads and writes, and that it writes; one which is moved begins no larger
+#: allocation either.
 _MOST, _MOST_WRITTEN = 16 << 20, 4 << 20
 #: The most by which the bytes of two launches of a group may differ: they would have other numbers of warps.
 _LIKE = 64
@@ -78,6 +81,8 @@ class _Group:
     """Launches side by side, and what is touched from the first of them to the end of what was looked at."""
 
     members: list[ir.Operation]
+    #: How many ops are before it.
+    place: int
     #: The bytes of the first member, and whether it multiplies blocks.
     bytes: int
     multiplies: bool
@@ -126,7 +131,8 @@ class _Touched:
 def _group(block: ir.Block, heights: Mapping[str, float], scatters: Collection[str]) -> None:
     opened: list[_Group] = []
     groups: list[_Group] = []
-    for op in [view.operation for view in block.operations]:
+    begun: dict[ir.Value, int] = {}  # memory → the place of the first op that writes it
+    for place, op in enumerate([view.operation for view in block.operations]):
         if op.name in _PASSED_OVER or op.name == func.ReturnOp.OPERATION_NAME:
             continue
         if not (host.Launch.matches(op) or host.Call.matches(op)):
@@ -137,17 +143,20 @@ def _group(block: ir.Block, heights: Mapping[str, float], scatters: Collection[s
         size = _small_bytes(op, scatters) if height <= FEW_ROWS else None
         multiplies = height > 0
         taking = [group for group in opened if size is not None and group.takes(op, touched, size, multiplies)]
+        taking = [group for group in taking if _bytes_begun(touched.written, begun, group.place) <= _MOST_WRITTEN]
         # The group whose first launch is most alike is the likeliest to have the same number of warps.
         chosen = min(taking, key=lambda group: abs(math.log((size or 1) / group.bytes)), default=None)
         if chosen is not None:
             _move_behind(op, chosen.members[-1])
             chosen.members.append(op)
         elif size is not None:
-            groups.append(_Group([op], size, multiplies))
+            groups.append(_Group([op], place, size, multiplies))
             opened = [*opened[1 - _OPEN :], groups[-1]]
         # A launch that moved up to a group is before the groups that were opened later.
         for group in opened if chosen is None else opened[: opened.index(chosen) + 1]:
             group.touched.add(touched)
+        for base in touched.written.found:
+            begun[base] = min(begun.get(base, place), chosen.place if chosen else place)
     for number, group in enumerate(group for group in groups if len(group.members) > 1):
         for op in group.members:
             host.Launch.together.put(op, number)
@@ -166,6 +175,14 @@ def _small_bytes(op: ir.Operation, scatters: Collection[str]) -> int | None:
     elif len(sizes) < len(op.operands) or sum(sizes[-outputs:]) > _MOST_WRITTEN:
         return None
     return max(sum(sizes), 1) if sum(sizes) <= _MOST else None
+
+
+def _bytes_begun(written: Parts, begun: Mapping[ir.Value, int], place: int) -> Number:
+    """The bytes of the allocations that a launch which moves up to `place` would be the first to write. Arguments and
+    results of calls are in memory without a launch."""
+    bases = [base for base in written.found if begun.get(base, math.inf) > place]
+    made = [base for base in bases if not isinstance(base.owner, ir.Block) and host.Alloc.matches(base.owner)]
+    return sum(byte_count(base.type) for base in made)
 
 
 def _move_behind(op: ir.Operation, member: ir.Operation) -> None:

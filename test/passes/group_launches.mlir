@@ -131,3 +131,27 @@ func.func @overlapping(%x: memref<64x16xf32>, %y: memref<64x4xf32>, %all: memref
   "host.launch"(%2, %y) {kernel = @kernels::@copy_2, outputs = 1} : (memref<63x4xf32, strided<[32, 1]>>, memref<64x4xf32>) -> ()
   return
 }
+
+// -----
+
+// What fills rows of an allocation of 8 MB does not move up to where another is filled: all 8 MB would be in memory from
+// there on. What fills more of its rows moves up to where the first ones are filled.
+// CHECK-LABEL: func.func @paddings
+// CHECK: kernel = @kernels::@zeros, outputs = 1 : i64} : (memref<16x64xf32>)
+// CHECK: kernel = @kernels::@fill
+// CHECK: kernel = @kernels::@zeros, outputs = 1 : i64, together = 0 : i64} : (memref<16x64xf32>)
+// CHECK: kernel = @kernels::@zeros, outputs = 1 : i64, together = 0 : i64} : (memref<16x64xf32>)
+// CHECK-NEXT: {{.*}}kernel = @kernels::@fill
+func.func @paddings(%x: memref<32768x64xf32>, %y: memref<32768x64xf32>) {
+  %0 = "host.alloc"() {owner = "plan"} : () -> memref<32768x64xf32>
+  %1 = "host.view"(%0) {offset = 0} : (memref<32768x64xf32>) -> memref<16x64xf32>
+  "host.launch"(%1) {kernel = @kernels::@zeros, outputs = 1} : (memref<16x64xf32>) -> ()
+  "host.launch"(%0, %x) {kernel = @kernels::@fill, outputs = 1} : (memref<32768x64xf32>, memref<32768x64xf32>) -> ()
+  %2 = "host.alloc"() {owner = "plan"} : () -> memref<32768x64xf32>
+  %3 = "host.view"(%2) {offset = 0} : (memref<32768x64xf32>) -> memref<16x64xf32>
+  "host.launch"(%3) {kernel = @kernels::@zeros, outputs = 1} : (memref<16x64xf32>) -> ()
+  "host.launch"(%x, %y) {kernel = @kernels::@fill, outputs = 1} : (memref<32768x64xf32>, memref<32768x64xf32>) -> ()
+  %4 = "host.view"(%2) {offset = 4096} : (memref<32768x64xf32>) -> memref<16x64xf32>
+  "host.launch"(%4) {kernel = @kernels::@zeros, outputs = 1} : (memref<16x64xf32>) -> ()
+  return
+}
