@@ -186,6 +186,9 @@ CHECKS: dict[str, tuple[str, str | None]] = {
 #: Passes that fuse a convolution's epilogue into its call.
 EPILOGUES = ("fold-batch-norm", "fuse-cudnn-convolution")
 
+#: Passes that let a GPU's kernels begin before those in front of them have ended.
+OVERLAPS = ("overlap-launches",)
+
 #: Parts of the rows that are reduced both along and down: four programs for each multiprocessor, each of which walks a
 #: part's rows one after the other.
 _PARTS = 528

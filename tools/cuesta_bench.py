@@ -34,7 +34,7 @@ from cuesta.tools.backend import register_cuesta
 from cuesta.tools.bench import command
 from cuesta.tools.bench.backends import inductor_is_missing
 from cuesta.tools.bench.cases import CPU_CASES, GPU_CASES, LANGUAGE_CASES, SUITE_CASES, SURVEY_CASES, Case
-from cuesta.tools.bench.contenders import CPU_DEFAULT, GPU_DEFAULT, Contender, unknown_contender
+from cuesta.tools.bench.contenders import CPU_DEFAULT, GPU_DEFAULT, GPU_KERNELS, Contender, unknown_contender
 from cuesta.tools.bench.reporting.history import HistoryError, keep
 from cuesta.tools.bench.reporting.plot import plot_history
 from cuesta.tools.command_line import write_to_stdout
@@ -63,8 +63,9 @@ def parser_of_arguments() -> argparse.ArgumentParser:
         "--backends",
         metavar="A,B",
         help="backends of torch.compile, each with a mode after a colon, or inductor:freezing, inductor:cpp_wrapper, "
-        f"cuesta:freezing, cuesta:tiered; {CPU_DEFAULT} by default; on a GPU {GPU_DEFAULT}, and of these, cuesta and "
-        "eager with --kernels, cuesta and inductor with --compile",
+        "cuesta:freezing, cuesta:tiered, cuesta:in-turn (no kernel begins before the one in front has ended); "
+        f"{CPU_DEFAULT} by default; on a GPU {GPU_DEFAULT}, with --kernels {GPU_KERNELS}, and with --compile cuesta and "
+        "inductor",
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every number, with machine and versions")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write a page as in docs/benchmarks/")
@@ -200,7 +201,7 @@ def _backends(parser: argparse.ArgumentParser, arguments: argparse.Namespace) ->
     if text is None:
         text = CPU_DEFAULT
         if on_gpu:
-            text = "cuesta,inductor" if arguments.compile else "cuesta,eager" if arguments.kernels else GPU_DEFAULT
+            text = "cuesta,inductor" if arguments.compile else GPU_KERNELS if arguments.kernels else GPU_DEFAULT
     backends = [name for name in text.split(",") if name]
     if arguments.compile:
         backends = [name for name in backends if name != "eager"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from cuesta.errors import PipelineError
 from cuesta.options import Options
 from cuesta.passes.infra.pipeline import Pipeline
-from cuesta.passes.pipelines import CHECKS, EPILOGUES, Stage, stages_for
+from cuesta.passes.pipelines import CHECKS, EPILOGUES, OVERLAPS, Stage, stages_for
 from cuesta.targets import CPU, Target
 
 #: The stage that plans memory.
@@ -32,6 +32,8 @@ def pipeline_of(stage: Stage, options: Options) -> Pipeline:
     pipeline = Pipeline.parse(stage.pipeline)
     if not options.epilogue_fusion:
         pipeline = pipeline.without(EPILOGUES)
+    if not options.overlap_launches:
+        pipeline = pipeline.without(OVERLAPS)
     if options.checked and stage.name in CHECKS:
         pipeline = pipeline.with_pass(*CHECKS[stage.name])
     fusing = {"fuse": options.fusion, "epilogues": options.epilogue_fusion}

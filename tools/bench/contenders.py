@@ -12,6 +12,7 @@ from cuesta.tools.bench.backends import unknown_backend
 from cuesta.torch_private.configs import inductors_options
 
 CPU_DEFAULT = "eager,inductor,cuesta"
+GPU_KERNELS = "cuesta:in-turn,eager"
 GPU_DEFAULT = "eager,cuesta,cuesta:reduce-overhead,inductor,inductor:reduce-overhead"
 
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs", "lite")
@@ -19,7 +20,12 @@ MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagrap
 #: Backend → a form that is no mode → its options of torch.compile.
 OPTIONS: dict[str, dict[str, dict[str, Any]]] = {
     "inductor": {"freezing": {"freezing": True}, "cpp_wrapper": {"cpp_wrapper": True}},
-    "cuesta": {"freezing": {"freezing": True}, "tiered": {"tiered": True}},
+    "cuesta": {
+        "freezing": {"freezing": True},
+        "tiered": {"tiered": True},
+        # A kernel that begins early is profiled with its wait for the one in front.
+        "in-turn": {"overlap_launches": False},
+    },
 }
 
 

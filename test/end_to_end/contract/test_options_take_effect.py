@@ -46,6 +46,17 @@ def test_epilogue_fusion(target: str) -> None:
     assert {"relu", "mm"} not in ops[False] and {"relu"} in ops[False] and {"mm"} in ops[False]
 
 
+def test_overlap_launches() -> None:
+    model = nn.Sequential(nn.Linear(64, 64), nn.Softmax(-1), nn.Linear(64, 64), nn.Softmax(-1))
+
+    def waiting(**options: Any) -> list[str]:
+        made = cuesta.compile_for(model, torch.randn(64, 64), "cuda:90", options)
+        return [kernel.name for kernel in made.kernels if "griddepcontrol.wait" in kernel.text]
+
+    assert waiting()
+    assert not waiting(overlap_launches=False)
+
+
 def test_fallback_random_calls_eagers_dropout_on_a_gpu() -> None:
     def calls(**options: Any) -> set[str]:
         made = cuesta.compile_for(nn.Dropout(0.3), torch.randn(64, 64), "cuda:90", options, training=True)
