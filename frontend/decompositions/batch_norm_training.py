@@ -27,7 +27,10 @@ def _forward(x: Tensor, weight: Tensor | None, bias: Tensor | None, *rest: Any) 
     y = (x - mean.view(shape)) * rstd.view(shape)
     y = y if weight is None else y * weight.view(shape)
     y = y if bias is None else y + bias.view(shape)
-    if x.device.type == "cpu":  # on a CPU, torch returns mean and rstd in x's type
+    # On a CPU eager returns mean and rstd in x's type, unless weights or running statistics are wider: mean and rstd in
+    # bf16 would double the error of the gradients of x.
+    given = [value.dtype for value in (weight, bias, running_mean, running_var) if value is not None]
+    if x.device.type == "cpu" and mean.dtype not in given:
         mean, rstd = mean.to(x.dtype), rstd.to(x.dtype)
     return y.to(x.dtype), mean, rstd, new_mean, new_var
 
