@@ -144,8 +144,8 @@ class Options:
     )
     overlap_launches: bool = _option(
         True,
-        "Let a kernel begin before the one in front has ended, on NVIDIA GPUs from capability 9.0 on. Off: slower, but a "
-        "profile shows how long each kernel takes, without its wait for the one in front.",
+        "Let a kernel begin before the one in front has ended, on NVIDIA GPUs from capability 9.0 on. Off: slower, but "
+        "a profile shows how long each kernel takes, without its wait for the one in front.",
         affects_code=True,
     )
     shape_padding: bool = _option(False, "No effect: where padding would pay, cuesta multiplies in kernels of its own.")

@@ -64,8 +64,8 @@ def parser_of_arguments() -> argparse.ArgumentParser:
         metavar="A,B",
         help="backends of torch.compile, each with a mode after a colon, or inductor:freezing, inductor:cpp_wrapper, "
         "cuesta:freezing, cuesta:tiered, cuesta:in-turn (no kernel begins before the one in front has ended); "
-        f"{CPU_DEFAULT} by default; on a GPU {GPU_DEFAULT}, with --kernels {GPU_KERNELS}, and with --compile cuesta and "
-        "inductor",
+        f"{CPU_DEFAULT} by default; on a GPU {GPU_DEFAULT}, with --kernels {GPU_KERNELS}, and with --compile "
+        "cuesta,inductor",
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every number, with machine and versions")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write a page as in docs/benchmarks/")

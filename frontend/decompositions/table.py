@@ -18,6 +18,7 @@ from cuesta.frontend.decompositions import (
     distances,
     embedding_bags,
     encoder_layers,
+    mixed_norms,
     paddings,
     trilinear,
 )
@@ -135,6 +136,7 @@ _OURS: dict[Any, Callable[..., Any]] = {
     **encoder_layers.DECOMPOSITIONS,
     **trilinear.DECOMPOSITIONS,
     **batch_norm_training.DECOMPOSITIONS,
+    **mixed_norms.DECOMPOSITIONS,
 }
 
 

@@ -38,6 +38,27 @@ def test_gradients(dtype: torch.dtype, target: str) -> None:
     assert (actual - exact).norm() <= 2 * (eager - exact).norm()
 
 
+@pytest.mark.parametrize("target", ["cpu", "tt"])
+def test_narrow_results_are_rounded_once(target: str) -> None:
+    torch.manual_seed(0)
+    x, weights = torch.randn(ROWS, 64).mul(2).bfloat16(), torch.randn(ROWS, 64).bfloat16()
+    options = {} if target == "cpu" else {"target": target}
+    compiled = torch.compile(lambda x: x.log_softmax(-1), backend="cuesta", options=options, dynamic=False)
+
+    def errors(function: object) -> list[float]:
+        assert callable(function)
+        found, exact = [], []
+        for f, given, into in ((function, x, found), (lambda x: x.log_softmax(-1), x.double(), exact)):
+            given = given.clone().requires_grad_()
+            y = f(given)
+            y.backward(weights.to(y.dtype))
+            into += [y.detach(), given.grad]
+        return [float((a.double() - b).norm()) for a, b in zip(found, exact, strict=True)]
+
+    for ours, eager in zip(errors(compiled), errors(lambda x: x.log_softmax(-1)), strict=True):
+        assert ours <= 1.05 * eager
+
+
 def test_gradients_of_a_large_vocabulary() -> None:
     """One kernel computes them from the logits: no gradients by log-probabilities are written before it."""
     torch.manual_seed(0)

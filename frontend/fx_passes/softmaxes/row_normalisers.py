@@ -7,6 +7,8 @@
 torch's partitioner then saves a number or two of each row, and %x. A language model's loss takes %x, the logits, to f32
 first: instead of f32 logits of a large vocabulary, of which nothing else is read but those of the targets, the narrow
 ones are saved. The forward graph need not write %y at all, as the loss is computed in the loops that compute %y.
+
+Of a narrow %x the ops compute in f32, and %y is rounded once, as in eager.
 """
 
 from __future__ import annotations
@@ -39,16 +41,23 @@ def save_normalisers(gm: GraphModule) -> None:
 def _rewrite(writer: NodeWriter, node: Node, gradients: list[Node]) -> None:
     """Computes a log_softmax as decompose does, and once more for its gradients: the partitioner would save a value
     that the forward graph reads too."""
-    x, dim, widens = node.args
+    x, dim, _ = node.args
+    assert isinstance(x, Node)
+    kind, narrow = x.meta["val"].dtype, node.meta["val"].dtype
+    wide = torch.promote_types(narrow, torch.float32)
+
+    def rounded(value: Node) -> Node:
+        return value if narrow == wide else writer.call(aten._to_copy.default, value, dtype=narrow)
+
     with node.graph.inserting_before(node):
-        if widens:
-            x = writer.call(aten._to_copy.default, x, dtype=torch.float32)
+        if kind != wide:
+            x = writer.call(aten._to_copy.default, x, dtype=wide)
         highest = writer.call(aten.amax.default, x, [dim], True)
         shifted = writer.call(aten.sub.Tensor, x, highest)
         total = writer.call(aten.sum.dim_IntList, writer.call(aten.exp.default, shifted), [dim], True)
         logarithm = writer.call(aten.log.default, total)
-        result = writer.call(aten.sub.Tensor, shifted, logarithm)
-        anew = writer.call(aten.sub.Tensor, writer.call(aten.sub.Tensor, x, highest), logarithm)
+        result = rounded(writer.call(aten.sub.Tensor, shifted, logarithm))
+        anew = rounded(writer.call(aten.sub.Tensor, writer.call(aten.sub.Tensor, x, highest), logarithm))
     for saved in (highest, logarithm):
         saved.meta["recompute"] = CheckpointPolicy.MUST_SAVE
     for gradient in gradients:
