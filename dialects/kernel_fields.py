@@ -20,6 +20,9 @@ AFTER_TILES = Marker("cuesta.tail")
 #: Of a select in a generic: what reads it computes the same from the first of the two values alone.
 IMPLIED = Marker("cuesta.implied")
 
+#: Of a generic whose result is written row-major, whatever the memory order of what it reads.
+ROW_MAJOR = Marker("cuesta.row_major")
+
 #: Of a generic that sums over the windows of a tensor: the numbers of a `WindowedDim` for each dim of a window.
 WINDOWS = Ints("cuesta.windows")
 

@@ -245,7 +245,8 @@ _GPU_STEPS = {
     "cut-rows": (f"cut-rows{{parts={_PARTS}}}", "split-reductions"),
     # A second conversion costs nothing beside the memory that it saves, whoever reads it, nor an addition behind it.
     # What is computed from positions alone is computed again in each kernel that reads it.
-    _REPEAT: ("repeat-conversions{cheap=true}", "repeat-positions"),
+    # What is read at positions along another dim than its fastest is put in the order in which it is read.
+    _REPEAT: ("repeat-conversions{cheap=true}", "repeat-positions", "write-as-gathered"),
 }
 
 _GPU_GRAPH = tuple(step for name in _GRAPH for step in _GPU_STEPS.get(name, (name,)))

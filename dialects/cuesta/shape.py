@@ -5,14 +5,14 @@ ATen's many views are five ops here, which only change indices and do no work:
 """
 
 import math
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
 
 import torch
 
 from cuesta._mlir import ext, ir
 from cuesta.dialects import types
 from cuesta.dialects.cuesta.dialect import Operand, Operation, Result, reference, verifier
-from cuesta.dialects.fields import Int, Ints, Numbers, Scalar, Text
+from cuesta.dialects.fields import OPTIONAL, Int, Ints, Marker, Numbers, Scalar, Text
 from cuesta.errors import Undecided
 from cuesta.sizes import Number, Size
 
@@ -31,6 +31,8 @@ class Permute(Operation, name="permute", traits=[ext.Pure]):
 
     x: Operand
     dims: Ints
+    #: The result is written to memory, in the order of its dims. Otherwise it is a view.
+    written: Annotated[Marker, OPTIONAL]
     result: Result
 
 

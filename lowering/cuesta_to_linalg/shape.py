@@ -13,6 +13,7 @@ from cuesta.dialects import maker, types
 from cuesta.dialects.affine_maps import squeeze
 from cuesta.dialects.clones import repeat_op
 from cuesta.dialects.cuesta.shape import Cat, Constant, Copy, Expand, Extent, Iota, Permute, Reshape, Slice, Unfold
+from cuesta.dialects.kernel_fields import ROW_MAJOR
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.lowering.cuesta_to_linalg.builder import Access, LinalgBuilder, reshaped
 from cuesta.lowering.cuesta_to_linalg.rules import lowers
@@ -27,7 +28,10 @@ def _on_storage(b: LinalgBuilder, op: ir.Operation, operands: Sequence[ir.Value]
 
 @lowers(Reshape, Permute, Expand, Slice, Unfold)
 def lower_view(b: LinalgBuilder, op: ir.Operation) -> None:
-    _on_storage(b, op, [b.full_form(op.operands[0])])
+    if Permute.matches(op) and Permute.written.is_on(op):
+        b.full[op.results[0]] = _copied(b, op.results[0], row_major=True)
+    else:
+        _on_storage(b, op, [b.full_form(op.operands[0])])
 
 
 @lowers(Cat)
@@ -68,12 +72,14 @@ def _has_one_use(x: ir.Value) -> bool:
     return len(list(x.uses)) == 1
 
 
-def _copied(b: LinalgBuilder, x: ir.Value) -> ir.Value:
+def _copied(b: LinalgBuilder, x: ir.Value, *, row_major: bool = False) -> ir.Value:
     loops = [d for d, size in enumerate(shape_of(x)) if size != 1]
     access = b.on_loops(b.access(x), loops)
     access = replace(access, spelling=types.storage(access.spelling))
     with ir.Location.name("copy"):
         copy = b.generic([access], [shape_of(x)[d] for d in loops], access.spelling, lambda s, element: element)
+    if row_major:
+        ROW_MAJOR.mark(copy.owner)
     return reshaped(copy, shape_of(x))
 
 

@@ -17,7 +17,7 @@ from cuesta.dialects.cuesta.indexing import Window
 from cuesta.dialects.cuesta.shape import Cat, Copy, Expand, Permute, Reshape, Slice
 from cuesta.dialects.cuesta.traced_strides import RESULT_STRIDES
 from cuesta.dialects.graph_function import argument_strides
-from cuesta.dialects.kernel_fields import WINDOWS
+from cuesta.dialects.kernel_fields import ROW_MAJOR, WINDOWS
 from cuesta.dialects.named_linalg import is_generic
 from cuesta.dialects.product import TILE
 from cuesta.dialects.types import byte_size, shape_of, spelling_of
@@ -190,17 +190,22 @@ def _read_by(op: ir.Operation) -> list[ir.Value]:
 
 def _said(value: ir.Value) -> Strides | None:
     """The strides that an attribute gives for an argument, a call's result or a copy. A sum over windows is always
-    row-major, with its channels last, and so is a product of pixels."""
+    row-major, with its channels last, and so are a product of pixels and what is marked so."""
     owner = value.owner
     if isinstance(owner, ir.Block):
         strides = argument_strides(value)
         return None if strides is None else tuple(strides)
-    if Depthwise.matches(owner) or WINDOWS.is_on(owner) or multiplies_pixels(owner):  # a generic, further down
+    by_marks = WINDOWS.is_on(owner) or ROW_MAJOR.is_on(owner) or _is_written(owner)
+    if by_marks or Depthwise.matches(owner) or multiplies_pixels(owner):  # a generic, further down
         return dense_strides(shape_of(value), range(len(shape_of(value))))
     traced = RESULT_STRIDES.find(owner)
     if traced is not None:
         return tuple(traced[list(owner.results).index(value)])
     return tuple(Copy.strides.of(owner)) if Copy.matches(owner) else None
+
+
+def _is_written(op: ir.Operation) -> bool:
+    return Permute.matches(op) and Permute.written.is_on(op)
 
 
 def multiplies_pixels(op: ir.Operation) -> bool:

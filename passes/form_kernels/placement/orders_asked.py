@@ -12,6 +12,7 @@ from typing import TypeAlias
 from cuesta._mlir import ir
 from cuesta.dialects import aten
 from cuesta.dialects.cuesta.shape import Expand, Permute, Reshape
+from cuesta.dialects.kernel_fields import ROW_MAJOR
 from cuesta.dialects.named_linalg import is_generic
 from cuesta.dialects.types import row_major, shape_of
 from cuesta.passes.analysis.layout import dense_strides, is_dense, memory_order
@@ -64,8 +65,10 @@ def asked_by_calls(items: Sequence[Item]) -> Iterator[tuple[Value, Sequence[Numb
 
 def asked_by_node(item: Item) -> Iterator[tuple[Value, Sequence[Number]]]:
     """What a sum over windows reads, channels side by side; what a product of pixels reads, one pixel after the
-    other."""
-    if isinstance(item, Node) and item.windows:
+    other; what is marked to be written row-major."""
+    if isinstance(item, Node) and ROW_MAJOR.is_on(item.op):
+        yield item.op.results[0], row_major(shape_of(item.op.results[0]))
+    elif isinstance(item, Node) and item.windows:
         for value in (item.op.operands[0], *item.gathers):
             yield value, row_major(shape_of(value))
     elif isinstance(item, Node) and multiplies_pixels(item.op):

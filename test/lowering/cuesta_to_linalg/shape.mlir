@@ -14,6 +14,15 @@ func.func @views(%x: tensor<2x3x4xi1> {cuesta.strides = [12, 4, 1]}) -> (tensor<
   return %2 : tensor<2x6xi1>
 }
 
+// A permute that is to be written is copied by a generic, whose result lies in the order of its dims.
+// CHECK-LABEL: func.func @written
+// CHECK: %[[C:.*]] = linalg.generic {indexing_maps = [#[[T:.*]], #{{.*}}], iterator_types = ["parallel", "parallel"]} ins(%arg0 {{.*}} {cuesta.row_major}
+// CHECK: return %[[C]]
+func.func @written(%x: tensor<2x3xf32> {cuesta.strides = [3, 1]}) -> tensor<3x2xf32> {
+  %0 = "cuesta.permute"(%x) {dims = [1, 0], written} : (tensor<2x3xf32>) -> tensor<3x2xf32>
+  return %0 : tensor<3x2xf32>
+}
+
 // CHECK-LABEL: func.func @windows
 // CHECK: "cuesta.unfold"(%{{.*}}) {dim = 1 : i64, step = 2 : i64} : (tensor<2x5xi8>) -> tensor<2x2x3xi8>
 func.func @windows(%x: tensor<2x5xi1> {cuesta.strides = [5, 1]}) -> (tensor<2x2x3xi1> {cuesta.strides = [6, 3, 1]}) {

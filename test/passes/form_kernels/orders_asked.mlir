@@ -42,3 +42,36 @@ func.func @graph(%x: tensor<32x256x32x32xf32> {cuesta.strides = [262144, 1024, 3
   %2 = "aten.call"(%1) {args = "[\22%0\22, [2, 2], [2, 2]]", overload = "aten.avg_pool2d.default", reason = "", operand_strides = [[262144, 1, 8192, 256]], result_strides = [[65536, 1, 4096, 256]]} : (tensor<32x256x32x32xf32>) -> tensor<32x256x16x16xf32>
   return %2 : tensor<32x256x16x16xf32>
 }
+
+// CHECK: // -----
+// -----
+
+// A permute that is to be written is not read in its operand's order: what computes it writes it so, and what is computed
+// at positions of it reads its rows.
+// CHECK: #[[TURNED:.*]] = affine_map<(d0, d1, d2) -> (d0, d2, d1)>
+// CHECK: #[[STRAIGHT:.*]] = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
+// CHECK: func.func @kernel_copy
+// CHECK: linalg.generic {indexing_maps = [#[[TURNED]], #{{.*}}, #[[STRAIGHT]]]{{.*}} ins(%arg0
+// CHECK: linalg.generic {indexing_maps = [#[[STRAIGHT]], #[[STRAIGHT]]]{{.*}} outs(%arg1
+// CHECK: func.func @kernel(
+// CHECK: tensor.extract %arg2[%{{.*}}, %{{.*}}, %{{.*}}] : tensor<8x512x512xbf16>
+// CHECK-COUNT-2: "host.launch"
+// CHECK-NOT: "host.launch"
+func.func @graph(%x: tensor<8x512x512xbf16> {cuesta.strides = [262144, 512, 1]}, %p: tensor<512x512xi64>, %q: tensor<512x512xi64>) -> tensor<8x512x512xbf16> {
+  %0 = "cuesta.amax"(%x) {dims = [2], keepdim = 1} : (tensor<8x512x512xbf16>) -> tensor<8x512x1xbf16>
+  %1 = "cuesta.sub"(%x, %0) : (tensor<8x512x512xbf16>, tensor<8x512x1xbf16>) -> tensor<8x512x512xbf16>
+  %2 = "cuesta.exp"(%1) : (tensor<8x512x512xbf16>) -> tensor<8x512x512xbf16>
+  %3 = "cuesta.permute"(%2) {dims = [0, 2, 1], written} : (tensor<8x512x512xbf16>) -> tensor<8x512x512xbf16>
+  %4 = "cuesta.iota"() {start = 0, step = 1} : () -> tensor<8xi64>
+  %5 = "cuesta.reshape"(%4) : (tensor<8xi64>) -> tensor<8x1x1xi64>
+  %b = "cuesta.expand"(%5) : (tensor<8x1x1xi64>) -> tensor<8x512x512xi64>
+  %6 = "cuesta.iota"() {start = 0, step = 1} : () -> tensor<512xi64>
+  %7 = "cuesta.reshape"(%6) : (tensor<512xi64>) -> tensor<512x1xi64>
+  %i = "cuesta.expand"(%7) : (tensor<512x1xi64>) -> tensor<8x512x512xi64>
+  %j = "cuesta.expand"(%p) : (tensor<512x512xi64>) -> tensor<8x512x512xi64>
+  %k = "cuesta.expand"(%q) : (tensor<512x512xi64>) -> tensor<8x512x512xi64>
+  %8 = "cuesta.index"(%3, %b, %i, %j) {dims = [0, 1, 2], in_range} : (tensor<8x512x512xbf16>, tensor<8x512x512xi64>, tensor<8x512x512xi64>, tensor<8x512x512xi64>) -> tensor<8x512x512xbf16>
+  %9 = "cuesta.index"(%3, %b, %i, %k) {dims = [0, 1, 2], in_range} : (tensor<8x512x512xbf16>, tensor<8x512x512xi64>, tensor<8x512x512xi64>, tensor<8x512x512xi64>) -> tensor<8x512x512xbf16>
+  %10 = "cuesta.add"(%8, %9) : (tensor<8x512x512xbf16>, tensor<8x512x512xbf16>) -> tensor<8x512x512xbf16>
+  return %10 : tensor<8x512x512xbf16>
+}
