@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from cuesta.passes.form_kernels.fusion.limits import FEW_IN_A_ROW
 from cuesta.sizes import Number, estimate
 
-#: Elements of the sectors that hold a tensor's short runs, from which reading whole rows pays for two kernels more: on an
-#: H200 a norm over groups of four channels took 42 µs for 8 million elements, and one over groups of two 37 µs for
+#: Elements of the sectors that hold a tensor's short runs, from which reading whole rows pays for two kernels more. On
+#: an H200 a norm over groups of four channels took 42 µs for 8 million elements, and one over groups of two 37 µs for
 #: 3 million.
 _LARGE = 1 << 24
 
