@@ -27,8 +27,8 @@ def _forward(x: Tensor, weight: Tensor | None, bias: Tensor | None, *rest: Any) 
     y = (x - mean.view(shape)) * rstd.view(shape)
     y = y if weight is None else y * weight.view(shape)
     y = y if bias is None else y + bias.view(shape)
-    # On a CPU eager returns mean and rstd in x's type, unless weights or running statistics are wider: mean and rstd in
-    # bf16 would double the error of the gradients of x.
+    # On a CPU eager returns mean and rstd in x's type, unless weights or running statistics are wider. With mean and
+    # rstd in bf16 the gradient of x would be off by half as much again.
     given = [value.dtype for value in (weight, bias, running_mean, running_var) if value is not None]
     if x.device.type == "cpu" and mean.dtype not in given:
         mean, rstd = mean.to(x.dtype), rstd.to(x.dtype)

@@ -130,6 +130,31 @@ func.func @patches_on_a_gpu(%x: tensor<2x3x8x8xbf16>, %w: tensor<16x3x4x4xbf16>,
 // CHECK: // -----
 // -----
 
+// Rows of 147 elements begin at odd multiples of two bytes: they get zeros up to 152, in the gradient of the weight too,
+// of which those columns are cut off. Rows of 588 are left, as they begin at multiples of 8 bytes.
+// CHECK-LABEL: func.func @odd_rows
+// CHECK: %[[P:.*]] = "cuesta.cat"(%{{.*}}, %{{.*}}) {dim = 1 : i64} : (tensor<12x147xbf16>, tensor<12x5xbf16>) -> tensor<12x152xbf16>
+// CHECK: %[[W:.*]] = "cuesta.cat"(%{{.*}}, %{{.*}}) {dim = 1 : i64} : (tensor<16x147xbf16>, tensor<16x5xbf16>) -> tensor<16x152xbf16>
+// CHECK: "cuesta.addmm"(%{{.*}}, %[[P]], %{{.*}})
+// CHECK: %[[G:.*]] = "cuesta.mm"({{.*}} -> tensor<16x152xbf16>
+// CHECK: "cuesta.slice"(%[[G]]) {{.*}} -> tensor<16x147xbf16>
+// CHECK-LABEL: func.func @even_rows
+// CHECK: "cuesta.mm"({{.*}}) : (tensor<4x588xbf16>, tensor<588x16xbf16>)
+module attributes {cuesta.target = "cuda:90", cuesta.device = "cuda:0"} {
+func.func @odd_rows(%x: tensor<2x3x21x14xbf16>, %w: tensor<16x3x7x7xbf16>, %b: tensor<16xbf16>, %g: tensor<2x16x3x2xbf16>) -> (tensor<2x16x3x2xbf16>, tensor<16x3x7x7xbf16>) {
+  %0 = "cuesta.convolution"(%x, %w, %b) {stride = [7, 7], padding = [0, 0], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 1 : i64, cudnn = "tensor_cores"} : (tensor<2x3x21x14xbf16>, tensor<16x3x7x7xbf16>, tensor<16xbf16>) -> tensor<2x16x3x2xbf16>
+  %1 = "aten.call"(%g, %x, %w) {args = "[\22%0\22, \22%1\22, \22%2\22, [16], [7, 7], [0, 0], [1, 1], false, [0, 0], 1, [false, true, false]]", overload = "aten.convolution_backward.default", positions = [1], reason = "", result_strides = [[147, 49, 7, 1]]} : (tensor<2x16x3x2xbf16>, tensor<2x3x21x14xbf16>, tensor<16x3x7x7xbf16>) -> tensor<16x3x7x7xbf16>
+  return %0, %1 : tensor<2x16x3x2xbf16>, tensor<16x3x7x7xbf16>
+}
+func.func @even_rows(%x: tensor<1x3x28x28xbf16>, %w: tensor<16x3x14x14xbf16>) -> tensor<1x16x2x2xbf16> {
+  %0 = "cuesta.convolution"(%x, %w) {stride = [14, 14], padding = [0, 0], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 1 : i64, cudnn = "tensor_cores"} : (tensor<1x3x28x28xbf16>, tensor<16x3x14x14xbf16>) -> tensor<1x16x2x2xbf16>
+  return %0 : tensor<1x16x2x2xbf16>
+}
+}
+
+// CHECK: // -----
+// -----
+
 // bf16 as f32; f64 is not oneDNN's.
 // CHECK-LABEL: func.func @types
 // CHECK: "cuesta.mm"({{.*}}) : (tensor<128x4xbf16>, tensor<4x16xbf16>) -> tensor<128x16xbf16>

@@ -43,14 +43,14 @@ def _rewrite(writer: NodeWriter, node: Node, gradients: list[Node]) -> None:
     that the forward graph reads too."""
     x, dim, _ = node.args
     assert isinstance(x, Node)
-    kind, narrow = x.meta["val"].dtype, node.meta["val"].dtype
-    wide = torch.promote_types(narrow, torch.float32)
+    own = node.meta["val"].dtype
+    wide = torch.promote_types(own, torch.float32)
 
     def rounded(value: Node) -> Node:
-        return value if narrow == wide else writer.call(aten._to_copy.default, value, dtype=narrow)
+        return value if own == wide else writer.call(aten._to_copy.default, value, dtype=own)
 
     with node.graph.inserting_before(node):
-        if kind != wide:
+        if x.meta["val"].dtype != wide:
             x = writer.call(aten._to_copy.default, x, dtype=wide)
         highest = writer.call(aten.amax.default, x, [dim], True)
         shifted = writer.call(aten.sub.Tensor, x, highest)

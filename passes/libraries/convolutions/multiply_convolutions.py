@@ -11,12 +11,13 @@ training step of a ResNet 2 %. Images in another layout stay with oneDNN. With a
 copied, where oneDNN converts the weight; gradients then stay with it.
 
 Windows side by side over images of few channels (`cuts_patches`) are copied by im2col, one row per window. This alone
-is done on CUDA as well. On a CPU so are those over any images that have few elements beside the weight, which oneDNN
+is done on CUDA as well, where rows such as ConvMixer's, of 147 elements, are padded to multiples of 16 bytes. On a CPU so are those over any images that have few elements beside the weight, which oneDNN
 would convert (`moves_less_as_product`).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -24,7 +25,7 @@ from cuesta._mlir import ir
 from cuesta.dialects.cuesta.contraction import AddMatMul, AnyProduct, Convolution, MatMul, convolution_arguments
 from cuesta.dialects.fields import float_attr
 from cuesta.dialects.graph_builder import GraphBuilder
-from cuesta.dialects.top_module import target_of
+from cuesta.dialects.top_module import on_cpu, target_of
 from cuesta.dialects.types import shape_of, spelling_of, static_shape, tensor
 from cuesta.passes.analysis.layout import CHANNELS_LAST, FROM_CHANNELS_LAST
 from cuesta.passes.analysis.memory_order import MemoryOrder
@@ -38,7 +39,7 @@ from cuesta.passes.libraries.convolutions.convolution_gradients import (
 )
 from cuesta.policy.convolution_layouts import cuts_patches, moves_less_as_product
 from cuesta.policy.product_kinds import LIBRARY
-from cuesta.sizes import Number
+from cuesta.sizes import Number, Size
 
 _B = GraphBuilder()
 
@@ -46,6 +47,8 @@ _B = GraphBuilder()
 _NARROW = frozenset({"bf16", "f16"})
 #: Types in which a product on a CPU is no slower than a convolution.
 _ON_CPU = frozenset({"f32", "bf16"})
+#: Elements of bf16 or f16 in 16 bytes and in 8, and the fewest of a row whose product is worth a copy.
+_VECTOR, _HALF_A_VECTOR, _LONG = 8, 4, 64
 #: From [N, C, windows down, window's rows, windows across, window's columns] to [N, windows down, windows across, C,
 #: window's rows, window's columns], and the inverse.
 _BY_WINDOW, _BY_IMAGE = [0, 2, 4, 1, 3, 5], [0, 3, 1, 4, 2, 5]
@@ -118,7 +121,7 @@ def _product(op: ir.Operation) -> list[ir.Value]:
     x, weight, *bias = op.operands
     if list(shape_of(weight)[2:]) == [1, 1]:
         x = _read_pixels(x, Convolution.stride.of(op))
-    a, b = _patches(x, weight), _B.permute(_matrix(weight), [1, 0])
+    a, b = _aligned(_patches(x, weight)), _B.permute(_aligned(_matrix(weight)), [1, 0])
     n, o, h, w = shape_of(op.results[0])
     return [_B.permute(_B.reshape(_multiply(a, b, bias), [n, h, w, o]), FROM_CHANNELS_LAST)]
 
@@ -130,10 +133,11 @@ def _gradients(op: ir.Operation) -> list[ir.Value]:
     if wanted[0]:
         made.append(_images(_multiply(rows, _matrix(weight)), x, weight))
     if wanted[1]:
-        product = _multiply(_B.permute(rows, [1, 0]), _patches(x, weight))
+        product = _multiply(_B.permute(rows, [1, 0]), _aligned(_patches(x, weight)))
         # Its sums are long, and as a kernel it may be a single tile, computed by one thread.
         AnyProduct.route.put(product.owner, LIBRARY)
-        made.append(_B.reshape(product, shape_of(weight)))
+        columns = math.prod(shape_of(weight)[1:])
+        made.append(_B.reshape(_B.slice(product, 1, 0, columns), shape_of(weight)))
     if wanted[2]:
         made.append(_B.reduce("sum", gradient, [0, 2, 3]))
     asked = [i for i in range(3) if wanted[i]]
@@ -161,6 +165,14 @@ def _patches(images: ir.Value, weight: ir.Value) -> ir.Value:
         return _rows(images)
     cut = _B.permute(_B.reshape(images, [n, c, height, h, width, w]), _BY_WINDOW)
     return _B.reshape(cut, [n * height * width, c * h * w])
+
+
+def _aligned(matrix: ir.Value) -> ir.Value:
+    """The matrix, on a GPU with columns of zeros behind it where its rows would not begin at multiples of 8 bytes: no
+    kernel of a library's or of ours could load them in vectors, and those on tensor cores take many times as long."""
+    columns = shape_of(matrix)[1]
+    is_left = on_cpu(matrix) or isinstance(columns, Size) or columns < _LONG or columns % _HALF_A_VECTOR == 0
+    return matrix if is_left else _B.pad(matrix, 1, 0, -columns % _VECTOR)
 
 
 def _images(rows: ir.Value, images: ir.Value, weight: ir.Value) -> ir.Value:
