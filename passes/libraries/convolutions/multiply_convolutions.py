@@ -11,8 +11,9 @@ training step of a ResNet 2 %. Images in another layout stay with oneDNN. With a
 copied, where oneDNN converts the weight; gradients then stay with it.
 
 Windows side by side over images of few channels (`cuts_patches`) are copied by im2col, one row per window. This alone
-is done on CUDA as well, where rows such as ConvMixer's, of 147 elements, are padded to multiples of 16 bytes. On a CPU so are those over any images that have few elements beside the weight, which oneDNN
-would convert (`moves_less_as_product`).
+is done on CUDA as well, where rows such as ConvMixer's, of 147 elements, are padded to multiples of 16 bytes. On a CPU
+so are those over any images that have few elements beside the weight, which oneDNN would convert
+(`moves_less_as_product`).
 """
 
 from __future__ import annotations
