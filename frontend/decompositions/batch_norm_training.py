@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from cuesta.frontend.decompositions.mixed_norms import is_mixed
 from cuesta.torch_private.decompositions import get_decompositions
 from cuesta.torch_private.symbolic_shapes import guard_or_false
 
@@ -27,10 +28,8 @@ def _forward(x: Tensor, weight: Tensor | None, bias: Tensor | None, *rest: Any) 
     y = (x - mean.view(shape)) * rstd.view(shape)
     y = y if weight is None else y * weight.view(shape)
     y = y if bias is None else y + bias.view(shape)
-    # On a CPU eager returns mean and rstd in x's type, unless weights or running statistics are wider. With mean and
-    # rstd in bf16 the gradient of x would be off by half as much again.
-    given = [value.dtype for value in (weight, bias, running_mean, running_var) if value is not None]
-    if x.device.type == "cpu" and mean.dtype not in given:
+    # On a CPU eager returns mean and rstd in x's type, unless weights or running statistics are wider.
+    if x.device.type == "cpu" and not is_mixed(x, weight, bias, running_mean, running_var):
         mean, rstd = mean.to(x.dtype), rstd.to(x.dtype)
     return y.to(x.dtype), mean, rstd, new_mean, new_var
 

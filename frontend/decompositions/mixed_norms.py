@@ -4,8 +4,8 @@
       : bf16, bf16, bf16                                  : f32, f32, f32;  y.to(bf16)
 
 Autocast makes such norms. torch's fake tensors have mean and rstd in the type of x. The gradient of x, which is
-computed from them, would be off by half as much again as eager's. An instance norm is a batch norm without running
-statistics; a batch norm with them does the same for itself (batch_norm_training.py).
+computed from them, would have 1.5 times the error of eager's. An instance norm is a batch norm without running
+statistics; the decomposition of a batch norm with them is in batch_norm_training.py.
 """
 
 from __future__ import annotations
@@ -23,18 +23,21 @@ _WITHOUT_RUNNING = _ATEN._native_batch_norm_legit.no_stats
 _NARROW = (torch.bfloat16, torch.float16)
 
 
+def is_mixed(x: Tensor, *others: Tensor | None) -> bool:
+    """Whether x is narrow and one of `others`, a norm's parameters and running statistics, is f32."""
+    return x.dtype in _NARROW and any(other is not None and other.dtype == torch.float32 for other in others)
+
+
 def _whole(*_: Any) -> Any:
     return NotImplemented
 
 
 def _in_f32(op: Any, weight: int, otherwise: Callable[..., Any] = _whole) -> Callable[..., Any]:
-    """The decomposition of a norm whose arguments number `weight` and the next are weight and bias. `otherwise` is that
-    of calls whose tensors are all of one type."""
+    """The decomposition of `op`, a norm whose weight is argument number `weight` and whose bias is the next one.
+    `otherwise` decomposes the calls whose tensors are all of one type."""
 
     def norm(x: Tensor, *rest: Any) -> Any:
-        parameters = [value for value in rest[weight - 1 : weight + 1] if value is not None]
-        is_mixed = x.dtype in _NARROW and any(value.dtype == torch.float32 for value in parameters)
-        if not is_mixed or x.device.type != "cpu":
+        if x.device.type != "cpu" or not is_mixed(x, *rest[weight - 1 : weight + 1]):
             return otherwise(x, *rest)
         y, mean, rstd = op(x.to(torch.float32), *rest)
         return y.to(x.dtype), mean, rstd

@@ -190,13 +190,13 @@ def _read_by(op: ir.Operation) -> list[ir.Value]:
 
 def _said(value: ir.Value) -> Strides | None:
     """The strides that an attribute gives for an argument, a call's result or a copy. A sum over windows is always
-    row-major, with its channels last, and so are a product of pixels and what is marked so."""
+    row-major, with its channels last, and so are a product of pixels, a permute that is written and its copy."""
     owner = value.owner
     if isinstance(owner, ir.Block):
         strides = argument_strides(value)
         return None if strides is None else tuple(strides)
-    by_marks = WINDOWS.is_on(owner) or ROW_MAJOR.is_on(owner) or _is_written(owner)
-    if by_marks or Depthwise.matches(owner) or multiplies_pixels(owner):  # a generic, further down
+    is_row_major = WINDOWS.is_on(owner) or ROW_MAJOR.is_on(owner) or _is_written(owner)
+    if is_row_major or Depthwise.matches(owner) or multiplies_pixels(owner):  # a generic, further down
         return dense_strides(shape_of(value), range(len(shape_of(value))))
     traced = RESULT_STRIDES.find(owner)
     if traced is not None:
@@ -205,6 +205,7 @@ def _said(value: ir.Value) -> Strides | None:
 
 
 def _is_written(op: ir.Operation) -> bool:
+    """Whether an op is a permute whose result is written to memory."""
     return Permute.matches(op) and Permute.written.is_on(op)
 
 

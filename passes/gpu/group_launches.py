@@ -31,8 +31,8 @@ from cuesta.passes.plan_memory.lifetimes import byte_count
 from cuesta.policy.few_rows import FEW_ROWS
 from cuesta.sizes import Number
 
-#: The most bytes that a launch in a group reads and writes, and that it writes; one which is moved begins no larger
-#: allocation either.
+#: The most bytes that a launch in a group reads and writes together, and the most that it writes. The latter is also
+#: the size of the largest allocation that a launch which is moved may be the first to write.
 _MOST, _MOST_WRITTEN = 16 << 20, 4 << 20
 #: The most by which the bytes of two launches of a group may differ: they would have other numbers of warps.
 _LIKE = 64

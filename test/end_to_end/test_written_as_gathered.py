@@ -1,4 +1,4 @@
-"""Scores that are read at positions along another dim than their fastest are written so first, on a GPU."""
+"""On a GPU, scores that are read at positions along a dim that is not their fastest in memory are transposed first."""
 
 from __future__ import annotations
 

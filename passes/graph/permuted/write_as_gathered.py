@@ -58,6 +58,7 @@ def _walks_last_dim(read: ir.Operation, x: ir.Value) -> bool:
 
 
 def _varies_along_row(position: ir.Value) -> bool:
+    """Whether positions may differ along a row. They do not where an expand repeats a single column."""
     shape: Sequence[object] = shape_of(position)
     expand = maker(position, Expand)
     if expand is not None:

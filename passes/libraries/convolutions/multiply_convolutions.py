@@ -169,8 +169,8 @@ def _patches(images: ir.Value, weight: ir.Value) -> ir.Value:
 
 
 def _aligned(matrix: ir.Value) -> ir.Value:
-    """The matrix, on a GPU with columns of zeros behind it where its rows would not begin at multiples of 8 bytes: no
-    kernel of a library's or of ours could load them in vectors, and those on tensor cores take many times as long."""
+    """The matrix. On a GPU it gets columns of zeros where its rows would not begin at multiples of 8 bytes: kernels
+    would load such rows one element at a time."""
     columns = shape_of(matrix)[1]
     is_left = on_cpu(matrix) or isinstance(columns, Size) or columns < _LONG or columns % _HALF_A_VECTOR == 0
     return matrix if is_left else _B.pad(matrix, 1, 0, -columns % _VECTOR)
