@@ -34,6 +34,8 @@ def test_torch_s_core_list_is_in() -> None:
 def test_what_has_a_rule_or_a_row_stays_whole() -> None:
     whole = {aten.native_layer_norm_backward.default, aten.gelu_backward.default, aten.silu.default}
     assert not whole & set(decompositions())
+    x, scale = torch.randn(4, 8), torch.rand(8)
+    assert decompositions()[aten.native_layer_norm.default](x, [8], scale, None, 1e-5) is NotImplemented
 
 
 def test_what_draws_random_numbers_stays_whole() -> None:
