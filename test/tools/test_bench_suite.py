@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from cuesta.tools.bench.workers.processes import _Clock
 from cuesta.tools.bench.workers.worker import HAS_TURN, WAITS
 from cuesta.tools.models import DASHBOARD
 from cuesta.tools.models.case import Built
+from cuesta.tools.models.dashboard import without_dropout
 
 
 def run_on_cpu(cases: list[Case], *argv: str) -> int:
@@ -144,3 +146,20 @@ def test_a_worker_that_waits_for_its_turn_uses_no_time() -> None:
     clock.note(HAS_TURN)
     assert 0 < clock.end < float("inf")
     assert _Clock(None).left() is None
+
+
+def test_nothing_is_dropped_at_random() -> None:
+    class DropPath(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.drop_prob = 0.1
+
+    class Block(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.config = SimpleNamespace(drop_path_rate=0.1, attention_probs_dropout=0.2, layer_norm_eps=1e-6)
+            self.drop, self.path = torch.nn.Dropout2d(0.3), DropPath()
+
+    block = without_dropout(Block())
+    assert (block.drop.p, block.path.drop_prob) == (0.0, 0.0)
+    assert vars(block.config) == {"drop_path_rate": 0.0, "attention_probs_dropout": 0.0, "layer_norm_eps": 1e-6}

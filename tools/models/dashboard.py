@@ -32,15 +32,19 @@ class DashboardModel:
     build: Callable[[], Built]
 
 
+# What the names of such probabilities contain: of elements, of whole layers, of a residual branch (stochastic depth).
+_DROPPED = ("dropout", "pdrop", "layerdrop", "drop_prob", "drop_path")
+
+
 def without_dropout(module: nn.Module) -> nn.Module:
-    """Sets every probability of dropout in a module and in its configurations to 0."""
+    """Sets every probability of dropout and of stochastic depth in a module and in its configurations to 0."""
     for part in module.modules():
         if isinstance(part, nn.modules.dropout._DropoutNd):
             part.p = 0.0
         for holder in (part, getattr(part, "config", None)):
             settings = {} if holder is None else vars(holder)
             for name, value in settings.items():
-                if isinstance(value, float) and any(word in name for word in ("dropout", "pdrop", "layerdrop")):
+                if isinstance(value, float) and any(word in name for word in _DROPPED):
                     setattr(holder, name, 0.0)
     return module
 
