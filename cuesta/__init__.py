@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from cuesta.driver.audit import audit
+    from cuesta.driver.background.service import wait_for_tiers
     from cuesta.driver.entry import compile_fx_graph as backend
-    from cuesta.driver.tiers.background import wait_for_tiers
     from cuesta.export.compile_exported import compile
     from cuesta.export.compile_for import compile_for
     from cuesta.export.exported_program import load
@@ -50,7 +50,7 @@ _LAZY = {
     "load": ("cuesta.export.exported_program", "load"),
     "register_with_accelerate": ("cuesta.frontend.capture.accelerate", "register_with_accelerate"),
     "report": ("cuesta.reports.compile_report", "report"),
-    "wait_for_tiers": ("cuesta.driver.tiers.background", "wait_for_tiers"),
+    "wait_for_tiers": ("cuesta.driver.background.service", "wait_for_tiers"),
 }
 
 

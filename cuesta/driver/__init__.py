@@ -6,8 +6,8 @@ lowerings, `loading` loads the artefact, `calling` binds the program to AOTAutog
 run in other ways: in `pieces`, as one program for each set of sizes (`specialise`), without a kernel that fails
 (`going_around`), op by op (`op_by_op`).
 
-The subfolders: `cache` on the disk, `tiers` compiled in the background, `late` for code that is finished when it is
-needed, `memory` for limits, `freezing` of weights, `autotune` for measured choices, `dump` for debugging.
+The subfolders: `cache` on the disk, `background` for what another process compiles, `late` for code that is finished
+when it is needed, `memory` for limits, `freezing` of weights, `autotune` for measured choices, `dump` for debugging.
 
 May import all of cuesta but export and tools.
 """

@@ -13,6 +13,7 @@ from cuesta.torch_private.configs import compile_backward_at_once, repro_after
 
 with held_back():  # half a thousand modules, most of them torch's
     from cuesta.driver.autotune import machine_trial
+    from cuesta.driver.background.ahead import Ahead
     from cuesta.driver.cache.output_code import Keeping, keeping, kept_by_torch, serialisable
     from cuesta.driver.compile_graph import Request, compile_aten_graph, run_in_python
     from cuesta.driver.dump.logs import observer
@@ -47,13 +48,15 @@ def compile_fx_graph(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **
     hold_back_in_dynamo()  # again, because torch._dynamo.reset forgets the callbacks
     fake = takes_fake_tensors(gm)
     keep = Keeping.NOTHING if fake else keeping(gm, example_inputs, options)
-    memory = StepMemory(options)
+    memory, ahead = StepMemory(options), Ahead(options)
 
     def compiler(kind: str) -> Callable[..., Any]:
         if fake:
             why = "its arguments are fake tensors"
             return lambda graph, _: run_in_python(graph, Request(kind, options), why)
-        compile: Callable[..., Any] = functools.partial(compile_aten_graph, kind=kind, memory=memory, keep=keep)
+        compile: Callable[..., Any] = functools.partial(
+            compile_aten_graph, kind=kind, memory=memory, keep=keep, ahead=ahead
+        )
         compile = else_op_by_op(compile, lambda graph, why: run_in_python(graph, Request(kind, options), why))
         return compile if keep is Keeping.NOTHING else serialisable(compile)
 
@@ -61,7 +64,8 @@ def compile_fx_graph(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **
     DYNAMO.run(gm, options, observe)
     if not options.tiered:  # with `tiered` the other process measures
         machine_trial.begin(gm, options)  # LLVM compiles while AOTAutograd traces
-    partition = functools.partial(memory.partition, observe=observe)
+    ahead.prepare(gm, example_inputs)
+    partition = ahead.watched(functools.partial(memory.partition, observe=observe))
     backend = aot_backend(compiler, decompositions_of(options), partition)
     with kept_by_torch(options, keep), at_once(options):
         compiled = backend(gm, take_random_numbers_as_passed(gm, example_inputs))

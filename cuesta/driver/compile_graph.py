@@ -15,6 +15,8 @@ from torch.fx import GraphModule, Node
 
 from cuesta.collector import held_back
 from cuesta.driver.autotune.machine_trial import decide_kinds, recall_kinds
+from cuesta.driver.background.ahead import Ahead
+from cuesta.driver.background.tiered import FirstTier, begin_program
 from cuesta.driver.cache.output_code import Keeping, remember
 from cuesta.driver.calling import Boxed, Run, bind, bind_sized
 from cuesta.driver.dump.logs import profiled, tell_report, tell_stage
@@ -25,7 +27,6 @@ from cuesta.driver.op_by_op import op_by_op
 from cuesta.driver.own_errors import is_strict, told_of
 from cuesta.driver.pieces import in_pieces, steps_to_cut_at
 from cuesta.driver.specialise import is_symbolic, specialised
-from cuesta.driver.tiers.tiered import FirstTier, begin_program
 from cuesta.driver.uploads import bind as bind_uploads
 from cuesta.driver.uploads import take_uploads
 from cuesta.errors import ArtefactError, CompileError, CuestaError, DeviceError, Unsupported
@@ -61,6 +62,8 @@ class Request:
     saved: Sequence[int] = ()
     saved_arguments: Sequence[int] = ()
     keep: Keeping = Keeping.NOTHING
+    #: of a training step: may have the program of its backward graph from another process
+    ahead: Ahead | None = None
     #: the sets of sizes of the symbolic graph that this graph specialises; None for a graph that Dynamo made for one
     #: set
     sets: SetsOfSizes | None = None
@@ -70,20 +73,27 @@ class Request:
 
 @held_back()  # a backward graph is compiled when it first runs
 def compile_aten_graph(
-    gm: GraphModule, example_inputs: Sequence[Any], kind: str, memory: StepMemory, keep: Keeping = Keeping.NOTHING
+    gm: GraphModule,
+    example_inputs: Sequence[Any],
+    kind: str,
+    memory: StepMemory,
+    keep: Keeping = Keeping.NOTHING,
+    ahead: Ahead | None = None,
 ) -> Boxed:
     """Compiles a functional ATen graph into a boxed callable, under the options that `memory` has for this kind."""
     if kind != "backward":
         note_aliased_outputs(gm)
     if kind == "forward":
         refuse_saved(gm)
+        if ahead is not None:
+            ahead.begin()
     donated = donated_arguments(gm) if kind == "backward" else []
     with memory.share(kind) as options:
         is_watched = repro_after() == "aot"
         # The minifier, and what torch keeps of a program, call it without uploads.
         uploads = take_uploads(gm) if options.cudagraphs and keep is Keeping.NOTHING and not is_watched else None
         saved, arguments = saved_outputs(gm) if kind == "forward" else ([], [])
-        request = Request(kind, options, donated, static_arguments(gm, kind), saved, arguments, keep)
+        request = Request(kind, options, donated, static_arguments(gm, kind), saved, arguments, keep, ahead)
         if is_watched:
             from cuesta.driver.dump.minifier import watched
 
@@ -115,7 +125,7 @@ def compile_graph(gm: GraphModule, request: Request) -> Boxed:
         found = look_up(gm, kind, options, report, request.donated, decide)
         if isinstance(found, Wanted):
             whole = request.keep is Keeping.CODE
-            made = begin_program(found, report, whole) if options.tiered else compile_program(found, report)
+            made = begin_program(found, report, whole) if options.tiered else _compiled(found, request, report)
         else:
             made = found
             if options.tiered:
@@ -135,6 +145,14 @@ def compile_graph(gm: GraphModule, request: Request) -> Boxed:
     if request.keep is not Keeping.NOTHING and not is_symbolic(gm):
         remember(boxed, kind, made, gm, options, request.keep)
     return boxed
+
+
+def _compiled(wanted: Wanted, request: Request, report: GraphReport) -> MadeProgram:
+    """The program that another process has made of a backward graph, or else this one makes of any graph."""
+    made = None
+    if request.ahead is not None and request.kind == "backward":
+        made = request.ahead.take(wanted, report)
+    return compile_program(wanted, report) if made is None else made
 
 
 def _in_pieces(gm: GraphModule, steps: dict[Node, str], request: Request) -> Boxed:

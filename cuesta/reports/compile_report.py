@@ -13,7 +13,9 @@ from cuesta.runtime.schema.report import Apart, AtenCall, Choice, Instead, Kerne
 from cuesta.runtime.schema.report import Report as StoredReport
 
 #: Fields that a cached artefact does not keep.
-_OF_ONE_COMPILE = (*("name", "products", "times", "cache", "dump", "cuda_graph", "tier", "frozen", "fallback", "sets"),)
+_OF_ONE_COMPILE = (
+    *("name", "products", "times", "cache", "dump", "cuda_graph", "tier", "elsewhere", "frozen", "fallback", "sets"),
+)
 
 #: The most reports that are kept of one graph that is compiled for each set of sizes.
 _KEPT_OF_A_GRAPH = 32
@@ -76,6 +78,8 @@ class GraphReport:
     cuda_graph: str | None = None
     #: the tier of `tiered` that runs, "full" or "first", and why; None if nobody asked
     tier: str | None = None
+    #: where and when the program was compiled, if not in this process at its first call
+    elsewhere: str | None = None
     #: the outcome of `freezing`; None if nobody asked
     frozen: str | None = None
     #: why the graph runs op by op in Python, if it does
@@ -144,6 +148,8 @@ class GraphReport:
         yield f"  cache: {hit}; {total * 1e3:.0f} ms: {stages}"
         if self.tier:
             yield f"  tier: {self.tier}"
+        if self.elsewhere:
+            yield f"  compiled {self.elsewhere}"
         if self.frozen:
             yield f"  freezing: {self.frozen}"
         if self.cuda_graph:

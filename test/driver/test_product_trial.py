@@ -19,8 +19,8 @@ from cuesta.cache import open_cache
 from cuesta.dialects import make_context
 from cuesta.driver import compile_graph
 from cuesta.driver.autotune import attention_trial, choice_store, machine_trial, product_trial
+from cuesta.driver.background import service, worker
 from cuesta.driver.lower import lower_module
-from cuesta.driver.tiers import background, tier_worker
 from cuesta.errors import CompileError
 from cuesta.lowering.tt_to_binary.kernel import unpack
 from cuesta.options import Options
@@ -303,16 +303,16 @@ class Listener:
     """Stands in for the service of a tier's worker."""
 
     def __init__(self) -> None:
-        self.jobs: list[background.Job] = []
+        self.jobs: list[service.Job] = []
 
-    def submit(self, job: background.Job) -> None:
+    def submit(self, job: service.Job) -> None:
         self.jobs.append(job)
 
 
-def first_tier(monkeypatch: pytest.MonkeyPatch, **options: Any) -> tuple[background.Job, dict[str, Any], bytes]:
+def first_tier(monkeypatch: pytest.MonkeyPatch, **options: Any) -> tuple[service.Job, dict[str, Any], bytes]:
     """What a first tier asks of another process, its request unpacked."""
     listener = Listener()
-    monkeypatch.setattr(background, "service", lambda: listener)
+    monkeypatch.setattr(service, "running_service", lambda: listener)
     torch._dynamo.reset()
     x = torch.randn(200, 64)
     made = torch.compile(layer, backend="cuesta", options={"tiered": True, "cache": False, **options})
@@ -328,7 +328,7 @@ def test_another_process_is_told(machine: Machine, monkeypatch: pytest.MonkeyPat
     _, head, module = first_tier(monkeypatch, cache=True, cache_dir=tmp_path)
     with make_context() as context:
         assert 'cuesta.products = {across = "kernel"}' in str(ir.Module.parse(module, context))
-    _, code = tier_worker.answer_to(head, module)
+    _, code = worker.answer_to(head, module)
     assert machine.races == 1
     assert Artefact.from_bytes(code).metadata["report"]["aten_calls"] == []
 
@@ -354,7 +354,7 @@ def test_a_first_tier_leaves_the_measuring_to_another_process(
     (graph,) = cuesta.report().graphs
     assert machine.races == 0 and graph.products == [] and head["unknown"] == ["across"]
     machine.restart()
-    job.finish(tier_worker.answer_to(head, module))
+    job.finish(worker.answer_to(head, module))
     assert machine.races == 1 and taken(graph) == {"across": who}
     assert len(graph.aten_calls) == (0 if who == KERNEL else 1)
     machine.restart()

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import copy
 import os
+import threading
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +18,10 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
+from cuesta.driver.background import service
+from cuesta.driver.background.service import Answer, Service
+from cuesta.driver.background.worker import answer_to
+from cuesta.lowering.tt_to_binary.kernel import unpack
 from cuesta.tools.bench.backends import fallbacks
 
 
@@ -43,6 +49,38 @@ def fresh_dynamo(request: pytest.FixtureRequest, backend: str) -> Iterator[None]
     fell_back = fallbacks() if backend == "cuesta" else []
     if fell_back and "may_fall_back" not in request.keywords:
         pytest.fail("not compiled, but run op by op in Python: " + "; ".join(fell_back))
+
+
+class StandIn:
+    """Answers as the process does that compiles in the background, once `gate` is open; or ends in `failure`. A request
+    without bytes asks for nothing."""
+
+    alive = True
+
+    def __init__(self) -> None:
+        self.gate = threading.Event()
+        self.asked = threading.Event()
+        self.requests: list[bytes] = []
+        self.failure: Exception | None = None
+        self.process = SimpleNamespace(kill=self.gate.set, wait=lambda: 0)
+
+    def ask(self, request: bytes, _timeout: float) -> Answer:
+        self.requests.append(request)
+        self.asked.set()
+        self.gate.wait()
+        if self.failure is not None:
+            raise self.failure
+        return answer_to(*unpack(request)) if request else ({}, b"")
+
+
+@pytest.fixture
+def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
+    """Takes the place of the process that compiles in the background, with the gate closed."""
+    stand_in = StandIn()
+    running = Service(lambda: stand_in)  # type: ignore[arg-type, return-value]
+    monkeypatch.setattr(service, "_SERVICE", running)
+    yield stand_in
+    running.end()
 
 
 def _sharing(tensors: list[Tensor]) -> list[tuple[int, int]]:

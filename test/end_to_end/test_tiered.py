@@ -1,6 +1,6 @@
 """`options={"tiered": True}`: right before, while and after the program takes over; nothing here waits for a clock.
 
-But for the first test, the background is a stand-in that compiles in its thread when the test opens a gate.
+But for the first test, the background is a stand-in (`worker`) that compiles in its thread when the test opens a gate.
 """
 
 from __future__ import annotations
@@ -9,9 +9,8 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,44 +18,14 @@ import torch
 from torch import Tensor
 
 import cuesta
+from cuesta.driver.background.service import Job, Service
 from cuesta.driver.op_by_op import op_by_op
-from cuesta.driver.tiers import background, tier_worker
-from cuesta.driver.tiers.background import Answer, Job, Service
 from cuesta.errors import CompileError
-from cuesta.lowering.tt_to_binary.kernel import unpack
 from cuesta.lowering.tt_to_binary.pool import Worker
 from cuesta.lowering.tt_to_binary.processes import Child
 from cuesta.reports.compile_report import GraphReport
 
 pytestmark = pytest.mark.usefixtures("cuesta_only")
-
-
-class StandIn:
-    """Answers as the worker process does, once `gate` is open; or ends in `failure`."""
-
-    alive = True
-
-    def __init__(self) -> None:
-        self.gate = threading.Event()
-        self.asked = threading.Event()
-        self.failure: Exception | None = None
-        self.process = SimpleNamespace(kill=self.gate.set, wait=lambda: 0)
-
-    def ask(self, request: bytes, _timeout: float) -> Answer:
-        self.asked.set()
-        self.gate.wait()
-        if self.failure is not None:
-            raise self.failure
-        return tier_worker.answer_to(*unpack(request))
-
-
-@pytest.fixture
-def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
-    stand_in = StandIn()
-    service = Service(lambda: stand_in)  # type: ignore[arg-type, return-value]
-    monkeypatch.setattr(background, "_SERVICE", service)
-    yield stand_in
-    service.end()
 
 
 def tiered(function: Callable[..., Any], *, dynamic: bool | None = None, **options: Any) -> Callable[..., Any]:
@@ -68,7 +37,7 @@ def tiers() -> list[str]:
     return [(graph.tier or "").split(":")[0] for graph in cuesta.report().graphs]
 
 
-def open_gate(worker: StandIn) -> None:
+def open_gate(worker: Any) -> None:
     """Lets what was asked for be compiled, and waits for that."""
     worker.gate.set()
     assert cuesta.wait_for_tiers()
@@ -95,7 +64,7 @@ def test_another_process_compiles() -> None:
     torch.testing.assert_close(compiled(*inputs()), expected)
 
 
-def test_calls_are_answered_before_and_after(worker: StandIn) -> None:
+def test_calls_are_answered_before_and_after(worker: Any) -> None:
     compiled = tiered(work)
     expected = work(*inputs())
     for _ in range(2):
@@ -114,7 +83,7 @@ def test_calls_are_answered_before_and_after(worker: StandIn) -> None:
     assert len(cuesta.report().graphs) == 1
 
 
-def test_threads_call_while_it_takes_over(worker: StandIn) -> None:
+def test_threads_call_while_it_takes_over(worker: Any) -> None:
     compiled = tiered(work)
     expected = work(*inputs())
     compiled(*inputs())
@@ -140,7 +109,7 @@ def test_threads_call_while_it_takes_over(worker: StandIn) -> None:
 
 
 @pytest.mark.parametrize("late", ["forward", "backward"])
-def test_tiers_of_a_step_may_differ(worker: StandIn, late: str) -> None:
+def test_tiers_of_a_step_may_differ(worker: Any, late: str) -> None:
     """The forward graph runs in one tier and the backward graph in the other."""
     with torch.random.fork_rng():
         torch.manual_seed(0)
@@ -176,7 +145,7 @@ def test_tiers_of_a_step_may_differ(worker: StandIn, late: str) -> None:
     assert tiers() == ["full", "full"]
 
 
-def test_random_numbers_and_mutation_are_eagers_in_both(worker: StandIn) -> None:
+def test_random_numbers_and_mutation_are_eagers_in_both(worker: Any) -> None:
     def function(x: Tensor) -> Tensor:
         x.add_(1)
         return torch.nn.functional.dropout(x, 0.5, training=True)
@@ -194,7 +163,7 @@ def test_random_numbers_and_mutation_are_eagers_in_both(worker: StandIn) -> None
     assert tiers() == ["full"]
 
 
-def test_sizes_of_the_call(worker: StandIn) -> None:
+def test_sizes_of_the_call(worker: Any) -> None:
     def function(x: Tensor) -> tuple[Tensor, int]:
         return torch.softmax(x, 0).t(), x.shape[0] * 2
 
@@ -210,7 +179,7 @@ def test_sizes_of_the_call(worker: StandIn) -> None:
     assert tiers() == ["full"]
 
 
-def test_two_graphs(worker: StandIn) -> None:
+def test_two_graphs(worker: Any) -> None:
     def function(x: Tensor) -> Tensor:
         y = x.sin()
         torch._dynamo.graph_break()
@@ -234,7 +203,7 @@ class Heard(logging.Handler):
         self.lines.append(record.getMessage())
 
 
-def test_an_error_leaves_the_first_tier(worker: StandIn) -> None:
+def test_an_error_leaves_the_first_tier(worker: Any) -> None:
     worker.failure = CompileError("no room")
     heard = Heard()
     logging.getLogger("cuesta").addHandler(heard)
@@ -250,7 +219,7 @@ def test_an_error_leaves_the_first_tier(worker: StandIn) -> None:
     assert any("stays at its first tier" in line and "no room" in line for line in heard.lines)
 
 
-def test_what_the_cache_has_is_there_at_once(worker: StandIn, tmp_path: Path) -> None:
+def test_what_the_cache_has_is_there_at_once(worker: Any, tmp_path: Path) -> None:
     options = {"cache": True, "cache_dir": str(tmp_path)}
     tiered(work, **options)(*inputs())
     open_gate(worker)
@@ -269,7 +238,7 @@ def twice(x: Tensor) -> Tensor:
 twice.register_fake(torch.empty_like)
 
 
-def test_what_cannot_be_made_elsewhere_is_made_at_once(worker: StandIn, tmp_path: Path) -> None:
+def test_what_cannot_be_made_elsewhere_is_made_at_once(worker: Any, tmp_path: Path) -> None:
     x = torch.ones(4)
     torch.testing.assert_close(tiered(torch.sin, dump=str(tmp_path))(x), x.sin())
     torch.testing.assert_close(tiered(torch.sin, memory_limit=1 << 20)(x), x.sin())
@@ -278,7 +247,7 @@ def test_what_cannot_be_made_elsewhere_is_made_at_once(worker: StandIn, tmp_path
     assert "dump" in reasons[0] and "memory_limit" in reasons[1]
 
 
-def test_a_fork_waits_for_nothing(worker: StandIn) -> None:
+def test_a_fork_waits_for_nothing(worker: Any) -> None:
     compiled = tiered(work)
     compiled(*inputs())
     assert worker.asked.wait()
@@ -298,7 +267,7 @@ def test_the_end_of_the_process_waits_for_no_program() -> None:
     silent = [sys.executable, "-S", "-c", "import sys; sys.stdin.read()"]
     service = Service(lambda: Worker(Child(silent)))
     failures: list[str] = []
-    service.submit(Job("a job", b"x", lambda _: None, failures.append))
+    service.submit(Job(b"x", lambda _: None, failures.append))
     thread, worker = service._thread, service._worker
     assert thread is not None
     assert worker is not None

@@ -1,7 +1,7 @@
 """Implements `options={"tiered": True}`: the first call does not wait for the compiler.
 
 A program in the cache is used at once. Otherwise the graph is imported, which takes a tenth of a second for a thousand
-ops, and handed to another process (background.py). Until the answer arrives the graph runs op by op in ATen; then its
+ops, and handed to another process (service.py). Until the answer arrives the graph runs op by op in ATen; then its
 program takes over between two calls. Both compute the same but for rounding: the program is made of the same ops, and
 the results have the traced strides.
 """
@@ -36,7 +36,7 @@ log = logging.getLogger("cuesta")
 _KNOWN = frozenset({"aten", "prims", "prim", "cuesta", "_c10d_functional", "_c10d_functional_autograd", "quantized"})
 
 if TYPE_CHECKING:
-    from cuesta.driver.tiers import background
+    from cuesta.driver.background.service import Answer
 
 Ready = Callable[[MadeProgram], Boxed]
 
@@ -47,24 +47,30 @@ def begin_program(wanted: Wanted, report: GraphReport, whole: bool) -> MadeProgr
     `whole` says that the code itself is wanted now. Raises what compile_program does.
     """
     options = wanted.options
-    reason = "torch is to keep the code" if whole else _at_once(wanted)
+    reason = "torch is to keep the code" if whole else reason_to_stay(wanted)
     if reason is not None:
         report.tier = f"full, at the first call: {reason}"
         if wanted.unknown:
             wanted = wanted.decided(decide_kinds(wanted.unknown, options, report))
         return compile_program(wanted, report)
-    from cuesta.driver.tiers import tier_worker
-
     started = time.perf_counter()
-    convention, module, assumed = import_program(wanted)
-    request = tier_worker.request_of(module, wanted.kind, options, assumed, wanted.unknown, torch.get_num_threads())
+    convention, request = request_for(wanted)
     report.times["import"] = time.perf_counter() - started
     report.tier = "first: op by op, while the program is compiled in another process"
     return FirstTier(wanted, convention, report, request)
 
 
-def _at_once(wanted: Wanted) -> str | None:
-    """Why a program cannot be made in another process; None if it can."""
+def request_for(wanted: Wanted) -> tuple[Convention, bytes]:
+    """Imports a graph, and returns its calling convention and what the worker is to be asked. Raises Unsupported."""
+    from cuesta.driver.background.worker import request_of
+
+    convention, module, assumed = import_program(wanted)
+    threads = torch.get_num_threads()
+    return convention, request_of(module, wanted.kind, wanted.options, assumed, wanted.unknown, threads)
+
+
+def reason_to_stay(wanted: Wanted) -> str | None:
+    """Why a program cannot be made in another process. None if it can."""
     options = wanted.options
     if options.dump is not None:
         return "a dump needs every stage in this process"
@@ -81,6 +87,22 @@ def _at_once(wanted: Wanted) -> str | None:
     return f"another process would lack the ops of {', '.join(sorted(others))}" if others else None
 
 
+def program_of(answer: Answer, wanted: Wanted, convention: Convention, report: GraphReport) -> MadeProgram:
+    """Loads and keeps the program that another process has compiled; fills the report. Raises CompileError where it has
+    not."""
+    head, code = answer
+    if "error" in head:
+        raise CompileError(head["error"])
+    artefact = Artefact.from_bytes(code)
+    artefact.metadata["convention"] = convention.as_dict()
+    by_number(artefact.metadata, numbers_of(wanted.gm))
+    program = load(artefact, wanted.cache.cache)
+    wanted.cache.store(artefact, report)
+    report.take_program(artefact.metadata["report"])
+    report.times.update(head["times"])
+    return MadeProgram(program, convention, wanted.cache.key, lambda: artefact)
+
+
 @dataclass(frozen=True)
 class FirstTier:
     """A graph that runs op by op until its program is ready."""
@@ -93,7 +115,7 @@ class FirstTier:
     def start(self, ready: Ready) -> Boxed:
         """Starts the background compile and returns a boxed callable. `ready` makes a boxed callable of the program, in
         another thread."""
-        from cuesta.driver.tiers import background
+        from cuesta.driver.background.service import Job, running_service
 
         run = op_by_op(self.wanted.gm, self.convention.sources)
 
@@ -101,26 +123,16 @@ class FirstTier:
         def call(args: list[Any]) -> list[Any]:
             return run(args)
 
-        began, numbers = time.perf_counter(), numbers_of(self.wanted.gm)
+        began = time.perf_counter()
 
-        def finish(answer: background.Answer) -> None:
+        def finish(answer: Answer) -> None:
             nonlocal run
-            head, code = answer
-            if "error" in head:
-                raise CompileError(head["error"])
-            artefact = Artefact.from_bytes(code)
-            artefact.metadata["convention"] = self.convention.as_dict()
-            by_number(artefact.metadata, numbers)
+            head, _ = answer
             wanted = self.wanted
-            if wanted.unknown:
+            if wanted.unknown and "error" not in head:
                 wanted = wanted.decided(head["decided"])
                 self.report.products = head["products"]
-            program = load(artefact, wanted.cache.cache)
-            made = MadeProgram(program, self.convention, wanted.cache.key, lambda: artefact)
-            second = ready(made)
-            wanted.cache.store(artefact, self.report)
-            self.report.take_program(artefact.metadata["report"])
-            self.report.times.update(head["times"])
+            second = ready(program_of(answer, wanted, self.convention, self.report))
             seconds = time.perf_counter() - began
             kept = "" if self.wanted.options.cache_root else "; without a cache the next process compiles anew"
             self.report.tier = f"full: after {seconds:.1f} s in the background{kept}"
@@ -129,11 +141,10 @@ class FirstTier:
 
         def fail(reason: str) -> None:
             self.report.tier = f"first, until this process ends: op by op: {reason}"
+            log.warning("a %s graph stays at its first tier, op by op: %s", self.report.name, reason)
 
-        name = f"a {self.report.name} graph"
         try:
-            background.service().submit(background.Job(name, self.request, finish, fail))
+            running_service().submit(Job(self.request, finish, fail))
         except CompileError as error:
             fail(str(error))
-            log.warning("%s stays at its first tier, op by op: %s", name, error)
         return call

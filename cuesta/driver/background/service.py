@@ -1,7 +1,7 @@
 """Compiles in another process while this one goes on: one worker, and a thread that waits for its answers.
 
 MLIR's passes hold the GIL while they run, so compiling in a thread would stop all other threads. The worker
-(tier_worker.py) starts when it is first needed and ends with this process. Nothing here keeps a process from ending. A
+(worker.py) starts when it is first needed and ends with this process. Nothing here keeps a process from ending. A
 forked child starts afresh: it does not get the answers that its parent waited for.
 """
 
@@ -27,7 +27,7 @@ TIMEOUT = 1800.0
 
 #: The worker has this process's priority: with a lower one it got a second of 50 where six other processes kept two
 #: cores busy.
-_SERVE = "from cuesta.driver.tiers.tier_worker import serve; serve()"
+_SERVE = "from cuesta.driver.background.worker import serve; serve()"
 
 Answer = tuple[dict[str, Any], bytes]
 #: Starts the worker process.
@@ -38,14 +38,24 @@ Start = Callable[[], Worker]
 class Job:
     """A request, and the callbacks for its outcome."""
 
-    #: the program's name, for the log
-    name: str
     request: bytes
     #: called with the answer, in the service's thread; an exception that it raises counts as failure
     finish: Callable[[Answer], None]
     #: called with the reason of a failure
     fail: Callable[[str], None]
     over: threading.Event = field(default_factory=threading.Event)
+    _taken: threading.Lock = field(default_factory=threading.Lock)
+
+    def take(self) -> bool:
+        """Whether the caller is the first to take the job."""
+        return self._taken.acquire(blocking=False)
+
+    def withdraw(self) -> bool:
+        """Takes the job back. False if it has begun."""
+        is_waiting = self.take()
+        if is_waiting:
+            self.over.set()
+        return is_waiting
 
 
 class Service:
@@ -60,13 +70,18 @@ class Service:
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
-    def submit(self, job: Job) -> None:
-        """Returns at once. Raises CompileError where no process can be started."""
+    def warm_up(self) -> None:
+        """Starts the worker, which takes seconds to be ready, and does not wait for it. Raises CompileError where no
+        process can be started."""
         with self._lock:
             if self._thread is None:
                 self._worker = self._start()
                 self._thread = threading.Thread(target=self._serve, name="cuesta background", daemon=True)
                 self._thread.start()
+
+    def submit(self, job: Job) -> None:
+        """Returns at once. Raises what `warm_up` does."""
+        self.warm_up()
         self._pending = [known for known in self._pending if not known.over.is_set()] + [job]
         self._jobs.put(job)
 
@@ -95,13 +110,13 @@ class Service:
 
     def _serve(self) -> None:
         while (job := self._jobs.get()) is not None and not self._ended:
+            if not job.take():
+                continue
             try:
                 job.finish(self._ask(job.request))
-            except Exception as error:  # whatever fails, the program stays at its first tier
+            except Exception as error:  # whatever fails, the caller goes on without the program
                 if not self._ended:
-                    reason = str(error) if isinstance(error, CuestaError) else f"{type(error).__name__}: {error}"
-                    job.fail(reason)
-                    log.warning("%s stays at its first tier, op by op: %s", job.name, reason)
+                    job.fail(str(error) if isinstance(error, CuestaError) else f"{type(error).__name__}: {error}")
             finally:
                 job.over.set()
                 # A finished job in `_pending` must not keep its graph alive.
@@ -129,7 +144,7 @@ def _start_worker() -> Worker:
 _SERVICE = Service(_start_worker)
 
 
-def service() -> Service:
+def running_service() -> Service:
     """The service of this process."""
     return _SERVICE
 

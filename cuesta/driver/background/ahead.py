@@ -1,0 +1,150 @@
+"""Compiles a training step's backward graph in another process, while this process compiles the forward graph.
+
+    this process    trace   split | forward graph: passes, code   | runs forward | loads the program | runs backward
+    the worker              start | backward graph: passes, code ...................
+
+AOTAutograd asks for the backward program when the backward pass first runs. What it asks for then is looked up among
+what was begun, by the key of the cache. If it is another graph, or the worker failed, this process compiles it.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.fx import GraphModule
+
+from cuesta.driver.background.tiered import program_of, reason_to_stay, request_for
+from cuesta.driver.loading import MadeProgram
+from cuesta.driver.make_program import Wanted, look_up
+from cuesta.driver.pieces import steps_to_cut_at
+from cuesta.driver.specialise import is_symbolic
+from cuesta.driver.uploads import take_uploads
+from cuesta.errors import CuestaError
+from cuesta.frontend.capture.donation import donated_arguments
+from cuesta.frontend.convention import Convention
+from cuesta.frontend.fx_pipelines import ATEN
+from cuesta.options import Options
+from cuesta.reports.compile_report import GraphReport
+from cuesta.torch_private.configs import repro_after, suppresses_errors
+from cuesta.torch_private.fake_tensors import unset_fake_temporarily
+
+if TYPE_CHECKING:
+    from cuesta.driver.background.service import Answer
+
+log = logging.getLogger("cuesta")
+
+#: The least number of nodes of a backward graph: its passes take a second or more.
+LEAST_NODES = 300
+#: The same of the graph that Dynamo captured, which has far fewer. The worker takes seconds to import torch, so it is
+#: started before AOTAutograd traces that graph.
+LEAST_CAPTURED = 75
+LEAST_PROCESSORS = 2
+
+
+@dataclass
+class Ahead:
+    """The backward graph of one training step. None of the methods raises an error for what fails in the worker."""
+
+    options: Options
+    _backward: GraphModule | None = None
+    _begun: _Begun | None = None
+
+    def prepare(self, captured: GraphModule, example_inputs: Sequence[Any]) -> None:
+        """Starts the worker if the graph that Dynamo captured is large and is trained."""
+        trains = torch.is_grad_enabled() and any(
+            isinstance(x, torch.Tensor) and x.requires_grad for x in example_inputs
+        )
+        if trains and len(captured.graph.nodes) >= LEAST_CAPTURED and self._is_worth_it():
+            from cuesta.driver.background.service import running_service
+
+            _unless_it_fails(running_service().warm_up)
+
+    def watched(self, partition: Callable[..., Any]) -> Callable[..., Any]:
+        """A function that splits joint graphs, which remembers the backward graph."""
+
+        def split(*args: Any, **kwargs: Any) -> Any:
+            graphs = partition(*args, **kwargs)
+            self._backward = graphs[1]
+            return graphs
+
+        return split
+
+    def begin(self) -> None:
+        """Hands the backward graph to the worker, once AOTAutograd has said which arguments it donates."""
+        backward, self._backward = self._backward, None
+        if backward is not None and len(backward.graph.nodes) >= LEAST_NODES and self._is_worth_it():
+            _unless_it_fails(lambda: self._submit(backward))
+
+    def take(self, wanted: Wanted, report: GraphReport) -> MadeProgram | None:
+        """The program of a graph; fills the report. None if no other process has compiled it."""
+        begun, self._begun = self._begun, None
+        if begun is None or begun.wanted.cache.key != wanted.cache.key or begun.job.withdraw():
+            return None
+        with report.timed("wait for the other process"):
+            begun.job.over.wait()
+        if begun.answer is None:
+            return None
+        try:
+            made = program_of(begun.answer, wanted, begun.convention, report)
+        except CuestaError as error:
+            log.info("the backward graph is compiled in this process, because the other one failed: %s", error)
+            return None
+        report.elsewhere = "in another process, while this one compiled the forward graph"
+        return made
+
+    def _is_worth_it(self) -> bool:
+        """Whether another process may take the work, and finds a processor: the others' load, beside this process's,
+        is at most half of the machine's."""
+        if self.options.tiered or self.options.max_autotune or repro_after() is not None or suppresses_errors():
+            return False
+        processors = len(os.sched_getaffinity(0))
+        return processors >= LEAST_PROCESSORS and os.getloadavg()[0] - 1 < processors / 2
+
+    def _submit(self, backward: GraphModule) -> None:
+        from cuesta.driver.background.service import running_service
+
+        with unset_fake_temporarily():
+            gm = copy.deepcopy(backward)  # AOTAutograd copies it too
+        report = GraphReport("backward")
+        donated = donated_arguments(gm)
+        if self.options.cudagraphs:
+            take_uploads(gm)
+        ATEN.run(gm, self.options)
+        if is_symbolic(gm) or steps_to_cut_at(gm) is not None:
+            return
+        wanted = look_up(gm, "backward", self.options, report, donated)
+        if isinstance(wanted, MadeProgram) or reason_to_stay(wanted) is not None:
+            return
+        begun = self._begun = _Begun(wanted, *request_for(wanted))
+        running_service().submit(begun.job)
+
+
+class _Begun:
+    """A graph that the worker has been asked for."""
+
+    def __init__(self, wanted: Wanted, convention: Convention, request: bytes) -> None:
+        from cuesta.driver.background.service import Job
+
+        self.wanted, self.convention = wanted, convention
+        self.answer: Answer | None = None
+        self.job = Job(request, self._finish, self._fail)
+
+    def _finish(self, answer: Answer) -> None:
+        self.answer = answer
+
+    def _fail(self, reason: str) -> None:
+        log.info("the backward graph is compiled in this process: %s", reason)
+
+
+def _unless_it_fails(begin: Callable[[], None]) -> None:
+    """Does what only saves time: whoever wants the outcome meets the same error, if it is one."""
+    try:
+        begin()
+    except CuestaError as error:
+        log.info("no other process compiles the backward graph: %s", error)
