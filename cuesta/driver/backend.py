@@ -69,6 +69,7 @@ def compile_fx_graph(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **
     backend = aot_backend(compiler, decompositions_of(options), partition)
     with kept_by_torch(options, keep), at_once(options):
         compiled = backend(gm, take_random_numbers_as_passed(gm, example_inputs))
+    ahead.dismiss()
     # `_boxed_call` marks a callable that takes a list. AOTAutograd copies the mark from our compiled callable to a
     # function that takes separate arguments. Torch's minifier and its scripts trust the mark, call that function with a
     # list, and take the resulting error for right results.

@@ -85,8 +85,6 @@ def compile_aten_graph(
         note_aliased_outputs(gm)
     if kind == "forward":
         refuse_saved(gm)
-        if ahead is not None:
-            ahead.begin()
     donated = donated_arguments(gm) if kind == "backward" else []
     with memory.share(kind) as options:
         is_watched = repro_after() == "aot"
@@ -148,9 +146,11 @@ def compile_graph(gm: GraphModule, request: Request) -> Boxed:
 
 
 def _compiled(wanted: Wanted, request: Request, report: GraphReport) -> MadeProgram:
-    """The program that another process has made of a backward graph, or else this one makes of any graph."""
+    """The program of a graph that the cache does not have: of a backward graph another process may have made it."""
     made = None
-    if request.ahead is not None and request.kind == "backward":
+    if request.ahead is not None and request.kind == "forward":
+        request.ahead.begin()
+    elif request.ahead is not None and request.kind == "backward":
         made = request.ahead.take(wanted, report)
     return compile_program(wanted, report) if made is None else made
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import os
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -107,6 +108,25 @@ def test_where_it_does_not_pay(willing: Any, monkeypatch: pytest.MonkeyPatch, ca
         monkeypatch.setattr(ahead, "LEAST_NODES", 1000)
     assert places(step()) == [None, None]
     assert willing.requests == []
+
+
+def test_a_warm_start_asks_for_nothing(willing: Any, tmp_path: Path) -> None:
+    cached = {"cache": True, "cache_dir": tmp_path}
+    step(**cached)
+    torch._dynamo.reset()
+    assert [graph.cache["hit"] for graph in step(**cached)[-2:]] == [True, True]
+    assert len(willing.requests) == 1
+
+
+def test_a_worker_that_was_started_in_vain_ends(willing: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ahead, "LEAST_NODES", 1000)
+    ended = []
+    willing.process.kill = lambda: ended.append(True)
+    step()
+    assert ended == [True]
+    monkeypatch.setattr(ahead, "LEAST_NODES", 1)
+    torch._dynamo.reset()
+    assert places(step()) == [None, _ELSEWHERE]
 
 
 def test_inference_starts_no_process(willing: Any) -> None:

@@ -39,11 +39,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("cuesta")
 
-#: The least number of nodes of a backward graph: its passes take a second or more.
-LEAST_NODES = 300
-#: The same of the graph that Dynamo captured, which has far fewer. The worker takes seconds to import torch, so it is
-#: started before AOTAutograd traces that graph.
-LEAST_CAPTURED = 75
+#: The least number of nodes of a backward graph. The passes over one with 330 (ResNet-18) take 2 s, and the worker
+#: takes 4 s to import torch. Those over one with 1,000 take 4 to 8 s.
+LEAST_NODES = 500
+#: The least number of ops that Dynamo captured. The worker is started before AOTAutograd traces them. They become 2.5
+#: nodes (GPT-2) to 8 nodes (LCNet) of the backward graph each.
+LEAST_CAPTURED = 120
 LEAST_PROCESSORS = 2
 
 
@@ -54,16 +55,26 @@ class Ahead:
     options: Options
     _backward: GraphModule | None = None
     _begun: _Begun | None = None
+    _has_prepared: bool = False
 
     def prepare(self, captured: GraphModule, example_inputs: Sequence[Any]) -> None:
         """Starts the worker if the graph that Dynamo captured is large and is trained."""
         trains = torch.is_grad_enabled() and any(
             isinstance(x, torch.Tensor) and x.requires_grad for x in example_inputs
         )
-        if trains and len(captured.graph.nodes) >= LEAST_CAPTURED and self._is_worth_it():
+        ops = sum(node.op != "placeholder" for node in captured.graph.nodes)
+        if trains and ops >= LEAST_CAPTURED and self._is_worth_it():
             from cuesta.driver.background.service import running_service
 
+            self._has_prepared = True
             _unless_it_fails(running_service().warm_up)
+
+    def dismiss(self) -> None:
+        """Ends a worker that was started in vain: a cache had the programs, or the backward graph is small."""
+        if self._has_prepared and self._begun is None:
+            from cuesta.driver.background.service import running_service
+
+            running_service().dismiss()
 
     def watched(self, partition: Callable[..., Any]) -> Callable[..., Any]:
         """A function that splits joint graphs, which remembers the backward graph."""

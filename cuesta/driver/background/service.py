@@ -74,8 +74,9 @@ class Service:
         """Starts the worker, which takes seconds to be ready, and does not wait for it. Raises CompileError where no
         process can be started."""
         with self._lock:
-            if self._thread is None:
+            if self._worker is None:
                 self._worker = self._start()
+            if self._thread is None:
                 self._thread = threading.Thread(target=self._serve, name="cuesta background", daemon=True)
                 self._thread.start()
 
@@ -84,6 +85,14 @@ class Service:
         self.warm_up()
         self._pending = [known for known in self._pending if not known.over.is_set()] + [job]
         self._jobs.put(job)
+
+    def dismiss(self) -> None:
+        """Ends a worker that was started early, and that nobody has asked for anything."""
+        with self._lock:
+            if self._worker is not None and not self._pending:
+                self._worker.process.kill()
+                self._worker.process.wait()
+                self._worker = None
 
     def wait(self, timeout: float | None) -> bool:
         """Waits up to `timeout` seconds for each job; returns whether all are over."""
