@@ -62,6 +62,11 @@ def aot_backend(
     return compile
 
 
+def is_trained(example_inputs: Sequence[Any]) -> bool:
+    """Whether AOTAutograd makes a forward and a backward graph of a graph with these arguments."""
+    return torch.is_grad_enabled() and any(isinstance(x, torch.Tensor) and x.requires_grad for x in example_inputs)
+
+
 def _never_traced(function: Callable[..., Any]) -> Callable[..., Any]:
     untraced: Callable[..., Any] = torch.compiler.disable(function, reason="it is compiled, or compiles")
     return untraced

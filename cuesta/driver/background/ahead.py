@@ -16,7 +16,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import torch
 from torch.fx import GraphModule
 
 from cuesta.driver.background.tiered import program_of, reason_to_stay, request_for
@@ -26,6 +25,7 @@ from cuesta.driver.pieces import steps_to_cut_at
 from cuesta.driver.specialise import is_symbolic
 from cuesta.driver.uploads import take_uploads
 from cuesta.errors import CuestaError
+from cuesta.frontend.capture.aot import is_trained
 from cuesta.frontend.capture.donation import donated_arguments
 from cuesta.frontend.convention import Convention
 from cuesta.frontend.fx_pipelines import ATEN
@@ -59,11 +59,8 @@ class Ahead:
 
     def prepare(self, captured: GraphModule, example_inputs: Sequence[Any]) -> None:
         """Starts the worker if the graph that Dynamo captured is large and is trained."""
-        trains = torch.is_grad_enabled() and any(
-            isinstance(x, torch.Tensor) and x.requires_grad for x in example_inputs
-        )
         ops = sum(node.op != "placeholder" for node in captured.graph.nodes)
-        if trains and ops >= LEAST_CAPTURED and self._is_worth_it():
+        if is_trained(example_inputs) and ops >= LEAST_CAPTURED and self._is_worth_it():
             from cuesta.driver.background.service import running_service
 
             self._has_prepared = True

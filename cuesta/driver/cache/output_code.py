@@ -26,6 +26,7 @@ from cuesta.driver.calling import Boxed, bind_values, takes_tensors_only
 from cuesta.driver.dump.logs import profiled, tell_report
 from cuesta.driver.loading import MadeProgram, load
 from cuesta.errors import ArtefactError
+from cuesta.frontend.capture.aot import is_trained
 from cuesta.frontend.capture.autograd_key import keys_of_ours
 from cuesta.frontend.convention import Convention
 from cuesta.frontend.graph_key import attribute
@@ -78,8 +79,7 @@ def keeping(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], options: Op
     more = (options.cudagraphs and torch.cuda.is_available()) or options.freezing or options.memory_limit is not None
     if options.cache_root is None or options.dump or more or not should_use_local_autograd_cache():
         return Keeping.NOTHING
-    trains = torch.is_grad_enabled() and any(isinstance(x, torch.Tensor) and x.requires_grad for x in example_inputs)
-    least = WORTH_KEEPING if trains else _INFERENCE * WORTH_KEEPING
+    least = WORTH_KEEPING if is_trained(example_inputs) else _INFERENCE * WORTH_KEEPING
     return Keeping.KEY if len(gm.graph.nodes) >= least else Keeping.NOTHING
 
 
