@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 import torch
@@ -56,6 +56,10 @@ def places(graphs: list[GraphReport]) -> list[str | None]:
     return [graph.elsewhere for graph in graphs]
 
 
+def unknown() -> NoReturn:
+    raise OSError("no /proc/loadavg")
+
+
 _ELSEWHERE = "in another process, while this one compiled the forward graph"
 
 
@@ -98,10 +102,12 @@ def test_options_that_need_this_process(willing: Any, options: dict[str, object]
     assert _ELSEWHERE not in places(step(**options))
 
 
-@pytest.mark.parametrize("case", ["load", "processors", "nodes"])
+@pytest.mark.parametrize("case", ["load", "unknown load", "processors", "nodes"])
 def test_where_it_does_not_pay(willing: Any, monkeypatch: pytest.MonkeyPatch, case: str) -> None:
     if case == "load":
         monkeypatch.setattr(os, "getloadavg", lambda: (5.0, 0.0, 0.0))
+    elif case == "unknown load":
+        monkeypatch.setattr(os, "getloadavg", unknown)
     elif case == "processors":
         monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
     else:

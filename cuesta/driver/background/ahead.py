@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import copy
 import logging
+import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -112,7 +113,7 @@ class Ahead:
         if self.options.tiered or self.options.max_autotune or repro_after() is not None or suppresses_errors():
             return False
         processors = len(os.sched_getaffinity(0))
-        return processors >= LEAST_PROCESSORS and os.getloadavg()[0] - 1 < processors / 2
+        return processors >= LEAST_PROCESSORS and _load() - 1 < processors / 2
 
     def _submit(self, backward: GraphModule) -> None:
         from cuesta.driver.background.service import running_service
@@ -148,6 +149,14 @@ class _Begun:
 
     def _fail(self, reason: str) -> None:
         log.info("the backward graph is compiled in this process: %s", reason)
+
+
+def _load() -> float:
+    """How many processes wanted a processor in the last minute. Infinite if the system does not say."""
+    try:
+        return os.getloadavg()[0]
+    except OSError:
+        return math.inf
 
 
 def _unless_it_fails(begin: Callable[[], None]) -> None:

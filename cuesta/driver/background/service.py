@@ -8,7 +8,6 @@ forked child starts afresh: it does not get the answers that its parent waited f
 from __future__ import annotations
 
 import atexit
-import logging
 import os
 import queue
 import threading
@@ -19,8 +18,6 @@ from typing import Any
 from cuesta.errors import CompileError, CuestaError
 from cuesta.lowering.tt_to_binary.pool import Worker
 from cuesta.lowering.tt_to_binary.processes import Child, worker_command
-
-log = logging.getLogger("cuesta")
 
 #: Seconds that a program may take, kernels of a GPU included.
 TIMEOUT = 1800.0
