@@ -123,7 +123,10 @@ def compile_graph(gm: GraphModule, request: Request) -> Boxed:
         found = look_up(gm, kind, options, report, request.donated, decide)
         if isinstance(found, Wanted):
             whole = request.keep is Keeping.CODE
-            made = begin_program(found, report, whole) if options.tiered else _compiled(found, request, report)
+            if options.tiered:
+                made = begin_program(found, report, whole)
+            else:
+                made = _made_elsewhere(found, request, report) or compile_program(found, report)
         else:
             made = found
             if options.tiered:
@@ -145,14 +148,14 @@ def compile_graph(gm: GraphModule, request: Request) -> Boxed:
     return boxed
 
 
-def _compiled(wanted: Wanted, request: Request, report: GraphReport) -> MadeProgram:
-    """The program of a graph that the cache does not have: of a backward graph another process may have made it."""
-    made = None
-    if request.ahead is not None and request.kind == "forward":
+def _made_elsewhere(wanted: Wanted, request: Request, report: GraphReport) -> MadeProgram | None:
+    """The program of a backward graph that another process has made; None if none has. For a forward graph, hands that
+    process the backward graph."""
+    if request.ahead is None:
+        return None
+    if request.kind == "forward":
         request.ahead.begin()
-    elif request.ahead is not None and request.kind == "backward":
-        made = request.ahead.take(wanted, report)
-    return compile_program(wanted, report) if made is None else made
+    return request.ahead.take(wanted, report) if request.kind == "backward" else None
 
 
 def _in_pieces(gm: GraphModule, steps: dict[Node, str], request: Request) -> Boxed:
