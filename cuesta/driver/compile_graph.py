@@ -62,7 +62,7 @@ class Request:
     saved: Sequence[int] = ()
     saved_arguments: Sequence[int] = ()
     keep: Keeping = Keeping.NOTHING
-    #: of a training step: may have the program of its backward graph from another process
+    #: of a training step's two graphs: lets another process compile the backward graph
     ahead: Ahead | None = None
     #: the sets of sizes of the symbolic graph that this graph specialises; None for a graph that Dynamo made for one
     #: set
@@ -89,7 +89,7 @@ def compile_aten_graph(
     with memory.share(kind) as options:
         is_watched = repro_after() == "aot"
         # The minifier, and what torch keeps of a program, call it without uploads.
-        uploads = take_uploads(gm) if options.cudagraphs and keep is Keeping.NOTHING and not is_watched else None
+        uploads = take_uploads(gm) if _has_uploads(options, keep) and not is_watched else None
         saved, arguments = saved_outputs(gm) if kind == "forward" else ([], [])
         request = Request(kind, options, donated, static_arguments(gm, kind), saved, arguments, keep, ahead)
         if is_watched:
@@ -148,13 +148,18 @@ def compile_graph(gm: GraphModule, request: Request) -> Boxed:
     return boxed
 
 
+def _has_uploads(options: Options, keep: Keeping) -> bool:
+    """Whether what a graph takes from the CPU is computed before its program runs."""
+    return options.cudagraphs and keep is Keeping.NOTHING
+
+
 def _made_elsewhere(wanted: Wanted, request: Request, report: GraphReport) -> MadeProgram | None:
-    """The program of a backward graph that another process has made; None if none has. For a forward graph, hands that
-    process the backward graph."""
+    """The program of a backward graph, if another process has made it, else None. When the forward graph is compiled,
+    hands the backward graph to that process."""
     if request.ahead is None:
         return None
     if request.kind == "forward":
-        request.ahead.begin()
+        request.ahead.begin(_has_uploads(request.options, request.keep))
     return request.ahead.take(wanted, report) if request.kind == "backward" else None
 
 

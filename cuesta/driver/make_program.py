@@ -159,11 +159,7 @@ def compile_program(wanted: Wanted, report: GraphReport, go_around_failures: boo
         return _around(failure, wanted, report)
 
     def keep(made: Artefact) -> Executable:
-        made.metadata["convention"] = graph.convention.as_dict()
-        by_number(made.metadata, numbers)
-        executable = load(made, wanted.cache.cache)
-        wanted.cache.store(made, report)
-        return executable
+        return load_and_keep(made, wanted, graph.convention, numbers, report)
 
     if artefact is None:
         otherwise = functools.partial(_without_code, wanted, report, graph.convention)
@@ -176,6 +172,18 @@ def compile_program(wanted: Wanted, report: GraphReport, go_around_failures: boo
         dump.finish(report.lines())
         report.dump = dump.outcome()
     return MadeProgram(executable, graph.convention, wanted.cache.key, lambda: artefact)
+
+
+def load_and_keep(
+    artefact: Artefact, wanted: Wanted, convention: Convention, numbers: Mapping[str, int], report: GraphReport
+) -> Executable:
+    """Loads a new artefact and stores it in the cache. `numbers` maps the names of the graph's nodes to their numbers.
+    Raises ArtefactError or DeviceError where the program does not load on this machine."""
+    artefact.metadata["convention"] = convention.as_dict()
+    by_number(artefact.metadata, numbers)
+    executable = load(artefact, wanted.cache.cache)
+    wanted.cache.store(artefact, report)
+    return executable
 
 
 def _around(failure: LoweringFailed, wanted: Wanted, report: GraphReport) -> MadeProgram:

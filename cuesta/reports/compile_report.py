@@ -78,7 +78,7 @@ class GraphReport:
     cuda_graph: str | None = None
     #: the tier of `tiered` that runs, "full" or "first", and why; None if nobody asked
     tier: str | None = None
-    #: where and when the program was compiled, if not in this process at its first call
+    #: where the program was compiled, if not in this process
     elsewhere: str | None = None
     #: the outcome of `freezing`; None if nobody asked
     frozen: str | None = None

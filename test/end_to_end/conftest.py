@@ -72,6 +72,9 @@ class StandIn:
             raise self.failure
         return answer_to(*unpack(request)) if request else ({}, b"")
 
+    def end(self) -> None:
+        self.process.kill()
+
 
 @pytest.fixture
 def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:

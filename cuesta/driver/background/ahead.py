@@ -3,8 +3,9 @@
     this process    trace   split | forward graph: passes, code   | runs forward | loads the program | runs backward
     the worker              start | backward graph: passes, code ...................
 
-AOTAutograd asks for the backward program when the backward pass first runs. What it asks for then is looked up among
-what was begun, by the key of the cache. If it is another graph, or the worker failed, this process compiles it.
+AOTAutograd asks for the backward program when the backward pass first runs. If the graph that it has then has the same
+key in the cache as the graph that the worker got, the worker's program is loaded. If not, or if the worker failed, this
+process compiles the graph.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch.fx import GraphModule
 
-from cuesta.driver.background.tiered import program_of, reason_to_stay, request_for
+from cuesta.driver.background.tiered import program_of, reason_of_options, reason_to_stay, request_for
 from cuesta.driver.loading import MadeProgram
 from cuesta.driver.make_program import Wanted, look_up
 from cuesta.driver.pieces import steps_to_cut_at
@@ -30,6 +31,7 @@ from cuesta.frontend.capture.aot import is_trained
 from cuesta.frontend.capture.donation import donated_arguments
 from cuesta.frontend.convention import Convention
 from cuesta.frontend.fx_pipelines import ATEN
+from cuesta.frontend.source_lines import numbers_of
 from cuesta.options import Options
 from cuesta.reports.compile_report import GraphReport
 from cuesta.torch_private.configs import repro_after, suppresses_errors
@@ -46,6 +48,7 @@ LEAST_NODES = 500
 #: The least number of ops that Dynamo captured. The worker is started before AOTAutograd traces them. They become 2.5
 #: nodes (GPT-2) to 8 nodes (LCNet) of the backward graph each.
 LEAST_CAPTURED = 120
+#: The least number of processors that this process may use.
 LEAST_PROCESSORS = 2
 
 
@@ -84,11 +87,12 @@ class Ahead:
 
         return split
 
-    def begin(self) -> None:
-        """Hands the backward graph to the worker, once AOTAutograd has said which arguments it donates."""
+    def begin(self, with_uploads: bool) -> None:
+        """Hands the backward graph to the worker, once AOTAutograd has said which arguments it donates. `with_uploads`
+        says that uploads are taken out of the graph when it is compiled (`take_uploads`)."""
         backward, self._backward = self._backward, None
         if backward is not None and len(backward.graph.nodes) >= LEAST_NODES and self._is_worth_it():
-            _unless_it_fails(lambda: self._submit(backward))
+            _unless_it_fails(lambda: self._submit(backward, with_uploads))
 
     def take(self, wanted: Wanted, report: GraphReport) -> MadeProgram | None:
         """The program of a graph; fills the report. None if no other process has compiled it."""
@@ -100,7 +104,7 @@ class Ahead:
         if begun.answer is None:
             return None
         try:
-            made = program_of(begun.answer, wanted, begun.convention, report)
+            made = program_of(begun.answer, wanted, begun.convention, numbers_of(wanted.gm), report)
         except CuestaError as error:
             log.info("the backward graph is compiled in this process, because the other one failed: %s", error)
             return None
@@ -108,21 +112,23 @@ class Ahead:
         return made
 
     def _is_worth_it(self) -> bool:
-        """Whether another process may take the work, and finds a processor: the others' load, beside this process's,
-        is at most half of the machine's."""
-        if self.options.tiered or self.options.max_autotune or repro_after() is not None or suppresses_errors():
+        """Whether the options allow another process, and a processor is free for it: the load of all other processes
+        is below half of the processors."""
+        if self.options.tiered or self.options.max_autotune or reason_of_options(self.options) is not None:
+            return False
+        if repro_after() is not None or suppresses_errors():
             return False
         processors = len(os.sched_getaffinity(0))
         return processors >= LEAST_PROCESSORS and _load() - 1 < processors / 2
 
-    def _submit(self, backward: GraphModule) -> None:
+    def _submit(self, backward: GraphModule, with_uploads: bool) -> None:
         from cuesta.driver.background.service import running_service
 
         with unset_fake_temporarily():
             gm = copy.deepcopy(backward)  # AOTAutograd copies it too
         report = GraphReport("backward")
         donated = donated_arguments(gm)
-        if self.options.cudagraphs:
+        if with_uploads:
             take_uploads(gm)
         ATEN.run(gm, self.options)
         if is_symbolic(gm) or steps_to_cut_at(gm) is not None:
@@ -152,7 +158,7 @@ class _Begun:
 
 
 def _load() -> float:
-    """How many processes wanted a processor in the last minute. Infinite if the system does not say."""
+    """How many processes wanted a processor in the last minute, on average. Infinite if the system does not say."""
     try:
         return os.getloadavg()[0]
     except OSError:
@@ -160,7 +166,8 @@ def _load() -> float:
 
 
 def _unless_it_fails(begin: Callable[[], None]) -> None:
-    """Does what only saves time: whoever wants the outcome meets the same error, if it is one."""
+    """Calls `begin` and logs its error. The compile in this process, which then follows, raises the same error to the
+    user."""
     try:
         begin()
     except CuestaError as error:

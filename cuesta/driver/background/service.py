@@ -87,8 +87,7 @@ class Service:
         """Ends a worker that was started early, and that nobody has asked for anything."""
         with self._lock:
             if self._worker is not None and not self._pending:
-                self._worker.process.kill()
-                self._worker.process.wait()
+                self._worker.end()
                 self._worker = None
 
     def wait(self, timeout: float | None) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,12 +20,13 @@ import torch
 from cuesta.driver.autotune.machine_trial import decide_kinds
 from cuesta.driver.calling import Boxed, as_boxed
 from cuesta.driver.dump.logs import tell_report
-from cuesta.driver.loading import MadeProgram, load
-from cuesta.driver.make_program import Wanted, compile_program, import_program
+from cuesta.driver.loading import MadeProgram
+from cuesta.driver.make_program import Wanted, compile_program, import_program, load_and_keep
 from cuesta.driver.op_by_op import op_by_op
 from cuesta.errors import CompileError
 from cuesta.frontend.convention import Convention
-from cuesta.frontend.source_lines import by_number, numbers_of
+from cuesta.frontend.source_lines import numbers_of
+from cuesta.options import Options
 from cuesta.reports.compile_report import GraphReport
 from cuesta.runtime.artefact import Artefact
 from cuesta.torch_private.ops import OpOverload
@@ -61,7 +62,7 @@ def begin_program(wanted: Wanted, report: GraphReport, whole: bool) -> MadeProgr
 
 
 def request_for(wanted: Wanted) -> tuple[Convention, bytes]:
-    """Imports a graph, and returns its calling convention and what the worker is to be asked. Raises Unsupported."""
+    """Imports a graph. Returns its calling convention and the request to the worker, as bytes. Raises Unsupported."""
     from cuesta.driver.background.worker import request_of
 
     convention, module, assumed = import_program(wanted)
@@ -69,35 +70,44 @@ def request_for(wanted: Wanted) -> tuple[Convention, bytes]:
     return convention, request_of(module, wanted.kind, wanted.options, assumed, wanted.unknown, threads)
 
 
-def reason_to_stay(wanted: Wanted) -> str | None:
-    """Why a program cannot be made in another process. None if it can."""
-    options = wanted.options
+def reason_of_options(options: Options) -> str | None:
+    """Why no program with these options can be made in another process. None if some can."""
     if options.dump is not None:
         return "a dump needs every stage in this process"
     if options.memory_limit is not None:
         return "memory_limit applies to the first call too"
-    if wanted.target.kind == "tt":
-        return "target tt is only for tests"
-    if options.max_autotune and wanted.target.gpu:
-        return "max_autotune times kernels on the GPU that the first tier would use"
     if not sys.executable:
         return "sys.executable is empty, so no other process can be started"
+    return None
+
+
+def reason_to_stay(wanted: Wanted) -> str | None:
+    """Why a program cannot be made in another process. None if it can."""
+    reason = reason_of_options(wanted.options)
+    if reason is not None:
+        return reason
+    if wanted.target.kind == "tt":
+        return "target tt is only for tests"
+    if wanted.options.max_autotune and wanted.target.gpu:
+        return "max_autotune times kernels on the GPU that the first tier would use"
     targets = [node.target for node in wanted.gm.graph.nodes if node.op == "call_function"]
     others = {t.namespace for t in targets if isinstance(t, OpOverload)} - _KNOWN
     return f"another process would lack the ops of {', '.join(sorted(others))}" if others else None
 
 
-def program_of(answer: Answer, wanted: Wanted, convention: Convention, report: GraphReport) -> MadeProgram:
-    """Loads and keeps the program that another process has compiled; fills the report. Raises CompileError where it has
-    not."""
+def program_of(
+    answer: Answer, wanted: Wanted, convention: Convention, numbers: Mapping[str, int], report: GraphReport
+) -> MadeProgram:
+    """Loads and keeps the program that another process has compiled; fills the report. Raises CompileError where that
+    process failed, and what `load_and_keep` does."""
     head, code = answer
     if "error" in head:
         raise CompileError(head["error"])
+    if wanted.unknown:
+        wanted = wanted.decided(head["decided"])
+        report.products = head["products"]
     artefact = Artefact.from_bytes(code)
-    artefact.metadata["convention"] = convention.as_dict()
-    by_number(artefact.metadata, numbers_of(wanted.gm))
-    program = load(artefact, wanted.cache.cache)
-    wanted.cache.store(artefact, report)
+    program = load_and_keep(artefact, wanted, convention, numbers, report)
     report.take_program(artefact.metadata["report"])
     report.times.update(head["times"])
     return MadeProgram(program, convention, wanted.cache.key, lambda: artefact)
@@ -123,16 +133,11 @@ class FirstTier:
         def call(args: list[Any]) -> list[Any]:
             return run(args)
 
-        began = time.perf_counter()
+        began, numbers = time.perf_counter(), numbers_of(self.wanted.gm)
 
         def finish(answer: Answer) -> None:
             nonlocal run
-            head, _ = answer
-            wanted = self.wanted
-            if wanted.unknown and "error" not in head:
-                wanted = wanted.decided(head["decided"])
-                self.report.products = head["products"]
-            second = ready(program_of(answer, wanted, self.convention, self.report))
+            second = ready(program_of(answer, self.wanted, self.convention, numbers, self.report))
             seconds = time.perf_counter() - began
             kept = "" if self.wanted.options.cache_root else "; without a cache the next process compiles anew"
             self.report.tier = f"full: after {seconds:.1f} s in the background{kept}"
