@@ -7,6 +7,8 @@ A *class* is a loop of the kernel; its number is its position in `SIZES`.
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from cuesta._mlir import ir
@@ -23,8 +25,10 @@ IMPLIED = Marker("cuesta.implied")
 #: Of a generic whose result is written row-major, whatever the memory order of what it reads.
 ROW_MAJOR = Marker("cuesta.row_major")
 
-#: Of a generic that sums over the windows of a tensor: the numbers of a `WindowedDim` for each dim of a window.
+#: Of a generic that sums products of the windows of a tensor: the numbers of a `WindowedDim` for each dim of a window.
 WINDOWS = Ints("cuesta.windows")
+#: Of a generic that sums over the windows themselves, for the gradient of their weights: the numbers of `WindowParts`.
+WINDOW_PARTS = Ints("cuesta.window_parts")
 
 #: Of an argument with symbolic sizes or strides: both, in terms of the kernel's own parameters p0, p1, …, which are the
 #: arguments after the tensors.
@@ -76,19 +80,48 @@ WIDE = Marker("cuesta.wide")
 
 
 class WindowedDim(NamedTuple):
-    """A dim of a tensor, of `size` elements, along which a generic sums over windows: it reads the tensor at `loop` ·
-    stride + `place` · dilation − padding. Loops, or in a kernel their classes, are -1 where they have one iteration."""
+    """A dim of a tensor, of `size` elements, along which a generic reads windows: at (`loop` · stride + `place` ·
+    dilation − padding) / spread, if that is a whole number. Loops, or in a kernel their classes, are -1 where they have
+    one iteration."""
 
     loop: int
     place: int
     stride: int
     dilation: int
     padding: int
+    spread: int
     size: int
+
+    def readers(self, windows: int, places: Iterable[int]) -> dict[int, list[tuple[int, int]]]:
+        """What lies so far from where the first of neighbouring `windows` begins, without its padding → the windows
+        that have it at one of `places`, by number, and that place in each. The first window is at a multiple of the
+        spread."""
+        found: dict[int, list[tuple[int, int]]] = {}
+        for number, place in itertools.product(range(windows), places):
+            offset, rest = divmod(number * self.stride + place * self.dilation - self.padding, self.spread)
+            if rest == 0:
+                found.setdefault(offset, []).append((number, place))
+        return found
+
+
+class WindowParts(NamedTuple):
+    """The loops, or in a kernel their classes, of a generic that sums the products of all windows and a gradient, in
+    parts: over groups of samples, the samples of a group, and groups of rows. The loop over a group's rows is that of
+    the first `WindowedDim`. They are -1 where they have one iteration."""
+
+    sample_groups: int
+    samples: int
+    row_groups: int
+
+
+def window_parts(generic: ir.Operation) -> WindowParts | None:
+    """The parts of a generic that sums over all windows; None for another generic."""
+    numbers = WINDOW_PARTS.find(generic)
+    return None if numbers is None else WindowParts(*numbers)
 
 
 def windowed_dims(generic: ir.Operation) -> list[WindowedDim]:
-    """The dims along which a generic sums over windows; none for another generic."""
+    """The dims along which a generic reads windows; none for another generic."""
     numbers, width = WINDOWS.find(generic) or [], len(WindowedDim._fields)
     return [WindowedDim(*numbers[i : i + width]) for i in range(0, len(numbers), width)]
 

@@ -1,7 +1,8 @@
 """Defines matrix products and convolutions, which stay single ops until a pass decides who computes them, and the
-convolution that is a kernel of ours."""
+convolution that is a kernel of ours, with the gradient of its weight."""
 
 import itertools
+from collections.abc import Sequence
 from typing import Annotated, Any, TypeAlias
 
 import torch
@@ -93,13 +94,32 @@ class Convolution(Operation, name="convolution", traits=[ext.Pure]):
 class Depthwise(Operation, name="depthwise", traits=[ext.Pure]):
     """A depthwise convolution in the memory order of channels_last: x [N, H, W, C], weight [h, w, C].
 
-    result[n, i, j, c] = Σ x[n, p(i, k), p(j, l), c] · weight[k, l, c] over k, l, where p(i, k) = i · stride + k ·
-    dilation − padding along each dim, and x counts as 0 outside. Dilation and padding are negative for the gradient
-    of x. The result may be wider than the operands; it is summed in its own type.
+    result[n, i, j, c] = Σ x[n, p(i, k), p(j, l), c] · weight[k, l, c] over k, l, where p(i, k) = (i · stride + k ·
+    dilation − padding) / spread along each dim, and x counts as 0 outside and where this is no whole number. For the
+    gradient of x, dilation and padding are negative, and the spread is the convolution's stride. The result may be
+    wider than the operands; it is summed in its own type.
     """
 
     x: Operand
     weight: Operand
+    stride: Ints
+    padding: Ints
+    dilation: Ints
+    spread: Ints
+    result: Result
+
+
+class DepthwiseWeight(Operation, name="depthwise_weight", traits=[ext.Pure]):
+    """The gradient of a `Depthwise`'s weight, in parts: x [N, H, W, C], gradient [P, M, Q, S, J, C].
+
+    The gradient of the convolution's result [N, I, J, C] is given with its samples as P groups of M, and its rows as Q
+    groups of S. result[p, q, k, l, c] = Σ x[n, p(i, k), p(j, l), c] · gradient[p, m, q, s, j, c] over m, s, j, where
+    n = p · M + m, i = q · S + s, and p(i, k) are the positions of `Depthwise`. The sum over p and q is the whole
+    gradient. The result may be wider than the operands; it is summed in its own type.
+    """
+
+    x: Operand
+    gradient: Operand
     stride: Ints
     padding: Ints
     dilation: Ints
@@ -154,14 +174,38 @@ def _depthwise(op: ir.Operation, xs: Tensors) -> torch.Tensor:
     x, weight = (v.to(kind) for v in xs)
     total = torch.zeros(sizes, dtype=kind)
     for place in itertools.product(*map(range, weight.shape[:2])):
-        read = x
-        for d in range(2):
-            at = torch.arange(sizes[d + 1]) * Depthwise.stride.of(op)[d]
-            at += place[d] * Depthwise.dilation.of(op)[d] - Depthwise.padding.of(op)[d]
-            inside = ((at >= 0) & (at < x.shape[d + 1])).view([-1 if dim == d + 1 else 1 for dim in range(4)])
-            read = read.index_select(d + 1, at.clamp(0, x.shape[d + 1] - 1)) * inside
-        total += read * weight[place]
+        total += _read(op, x, sizes[1:3], place) * weight[place]
     return total
+
+
+@reference(DepthwiseWeight)
+def _depthwise_weight(op: ir.Operation, xs: Tensors) -> torch.Tensor:
+    sizes, kind = types.static_shape(op.results[0]), types.torch_dtype(types.spelling_of(op.results[0]))
+    x, gradient = (v.to(kind) for v in xs)
+    _, _, q, s, columns, _ = gradient.shape
+    total = torch.zeros(sizes, dtype=kind)
+    for place in itertools.product(*map(range, sizes[2:4])):
+        read = _read(op, x, (q * s, columns), place)
+        total[:, :, place[0], place[1]] = (read.view(gradient.shape) * gradient).sum([1, 3, 4])
+    return total
+
+
+def _read(op: ir.Operation, x: torch.Tensor, sizes: Sequence[int], place: Sequence[int]) -> torch.Tensor:
+    """What windows along both dims, so many as `sizes` has, read of x at one of their places."""
+    for d, (stride, dilation, padding, spread) in enumerate(zip(*window_steps(op), strict=True)):
+        at = torch.arange(sizes[d]) * stride + (place[d] * dilation - padding)
+        at, rest = at.div(spread, rounding_mode="floor"), at % spread
+        inside = ((at >= 0) & (at < x.shape[d + 1]) & (rest == 0)).view([-1 if dim == d + 1 else 1 for dim in range(4)])
+        x = x.index_select(d + 1, at.clamp(0, x.shape[d + 1] - 1)) * inside
+    return x
+
+
+def window_steps(op: ir.Operation) -> list[list[int]]:
+    """Stride, dilation, padding and spread of a depthwise convolution, or of its weight's gradient, along both dims."""
+    if DepthwiseWeight.matches(op):
+        cls = DepthwiseWeight
+        return [cls.stride.of(op), cls.dilation.of(op), cls.padding.of(op), [1, 1]]
+    return [field.of(op) for field in (Depthwise.stride, Depthwise.dilation, Depthwise.padding, Depthwise.spread)]
 
 
 @verifier(Depthwise)
@@ -172,8 +216,24 @@ def _verify_depthwise(op: ir.Operation) -> str | None:
         return f"takes x [N, H, W, C] and a weight [h, w, C], not {list(x)} and {list(weight)}"
     if (result[0], result[-1], weight[-1]) != (x[0], x[-1], x[-1]):
         return f"x {list(x)} and the weight {list(weight)} do not make {list(result)}"
-    lists = (Depthwise.stride.of(op), Depthwise.padding.of(op), Depthwise.dilation.of(op))
-    return None if all(len(given) == 2 for given in lists) else "stride, padding and dilation have two numbers each"
+    return _verify_steps(op)
+
+
+@verifier(DepthwiseWeight)
+def _verify_depthwise_weight(op: ir.Operation) -> str | None:
+    x, gradient = (types.shape_of(v) for v in op.operands)
+    result = types.shape_of(op.results[0])
+    if len(x) != 4 or len(gradient) != 6:
+        return f"takes x [N, H, W, C] and a gradient [P, M, Q, S, J, C], not {list(x)} and {list(gradient)}"
+    p, m, q, *_, channels = gradient
+    if (p * m, channels) != (x[0], x[-1]) or len(result) != 5 or (*result[:2], result[-1]) != (p, q, channels):
+        return f"x {list(x)} and the gradient {list(gradient)} do not make {list(result)}"
+    return _verify_steps(op)
+
+
+def _verify_steps(op: ir.Operation) -> str | None:
+    alike = all(len(given) == 2 for given in window_steps(op))
+    return None if alike else "stride, padding, dilation and spread have two numbers each"
 
 
 @verifier(MatMul, AddMatMul)

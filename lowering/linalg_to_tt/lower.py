@@ -23,6 +23,7 @@ from cuesta.dialects.kernel_fields import (
     STAGES,
     WARPS,
     WIDE,
+    WINDOW_PARTS,
     WINDOWS,
     windowed_dims,
 )
@@ -47,7 +48,7 @@ from cuesta.lowering.linalg_to_tt.product import write_products
 from cuesta.lowering.linalg_to_tt.scalars import Scalars
 from cuesta.lowering.linalg_to_tt.scatter import load_operands, write_scatter
 from cuesta.lowering.linalg_to_tt.singles import take_singly
-from cuesta.lowering.linalg_to_tt.windows import write_windows
+from cuesta.lowering.linalg_to_tt.windows import write_window_weights, write_windows
 from cuesta.sizes import Number, Size
 
 _LARGEST_I32 = (1 << 31) - 1
@@ -131,9 +132,13 @@ def _write(
     known = COUNTS.find(function) or [0] * len(programs)
     starts = _starts(frame, blocks, parallel, [n or own for n, own in zip(known, programs, strict=True)])
     for node in writer.nodes:
+        neighbours = NEIGHBOURS.find(function) or 1
+        if WINDOW_PARTS.is_on(node.op):
+            write_window_weights(writer, node, starts, dict(enumerate(blocks)), neighbours)
+            return
         if dims := windowed_dims(node.op):
             rows = blocks[dims[0].loop] if dims[0].loop >= 0 else 1
-            write_windows(writer, node, starts, rows, NEIGHBOURS.find(function) or 1)
+            write_windows(writer, node, starts, rows, neighbours)
             return
     looked_up = LOOKED_UP.find(function)
     if looked_up is None:
@@ -255,13 +260,15 @@ def _with_singles(nodes: list[Node], function: func.FuncOp) -> tuple[list[Node],
 
 
 def _axes_of_windows(function: func.FuncOp) -> list[int]:
-    """The sizes of a kernel's blocks as axes. In a sum over windows rows are no axis, nor a thread's neighbours."""
+    """The sizes of a kernel's blocks as axes. In a sum of products of windows rows are no axis, nor a thread's
+    neighbours, nor the places that are summed apart."""
     blocks = list(BLOCKS.of(function))
     for view in function.regions[0].blocks[0].operations:
         if WINDOWS.is_on(view.operation):
             down, across = windowed_dims(view.operation)
-            if down.loop >= 0:
-                blocks[down.loop] = 1
+            for c in (down.loop, down.place, across.place):
+                if c >= 0:
+                    blocks[c] = 1
             if across.loop >= 0:
                 blocks[across.loop] //= NEIGHBOURS.find(function) or 1
     return blocks

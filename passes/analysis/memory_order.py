@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from cuesta._mlir import ir
 from cuesta.dialects.affine_maps import operand_dims
 from cuesta.dialects.cuesta import Cuesta, pointwise, reduction
-from cuesta.dialects.cuesta.contraction import Depthwise, MatMul
+from cuesta.dialects.cuesta.contraction import Depthwise, DepthwiseWeight, MatMul
 from cuesta.dialects.cuesta.dialect import names_of
 from cuesta.dialects.cuesta.indexing import Window
 from cuesta.dialects.cuesta.shape import Cat, Copy, Expand, Permute, Reshape, Slice
@@ -196,7 +196,8 @@ def _said(value: ir.Value) -> Strides | None:
         strides = argument_strides(value)
         return None if strides is None else tuple(strides)
     is_row_major = WINDOWS.is_on(owner) or ROW_MAJOR.is_on(owner) or _is_written(owner)
-    if is_row_major or Depthwise.matches(owner) or multiplies_pixels(owner):  # a generic, further down
+    reads_windows = Depthwise.matches(owner) or DepthwiseWeight.matches(owner)  # a generic, further down
+    if is_row_major or reads_windows or multiplies_pixels(owner):
         return dense_strides(shape_of(value), range(len(shape_of(value))))
     traced = RESULT_STRIDES.find(owner)
     if traced is not None:

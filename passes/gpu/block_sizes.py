@@ -8,7 +8,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cuesta._mlir import ir
-from cuesta.dialects.kernel_fields import WindowedDim
 from cuesta.dialects.product import FACTOR, roles_of, tile_of
 from cuesta.passes.form_kernels.fusion.limits import PROGRAMS, SECTOR, STRIP
 from cuesta.passes.gpu.kernel_space import Space, Walk, neighbours
@@ -64,14 +63,8 @@ UNPACKED_AT_ONCE, BYTES_UNPACKED = 16384, 128
 #: With K = 8192 a product of 2048 rows took 10.8 µs on an H200 with four rows, 6.3 with eight.
 LEAST_ROWS = 8
 _NONE: Mapping[int, int] = {}
-#: Of a sum over windows: columns of a block, the most rows, channels that a thread loads at once, the most
-#: multiplications in the code of a kernel, how long a load takes in multiplications, and by how much the blocks'
-#: channels may exceed those that there are.
-_COLUMNS, _ROWS, _AT_ONCE, _MULTIPLICATIONS, _LOAD, _SPARE = 8, 7, 4, 400, 2, 1.15
-#: Neighbouring columns of a thread, which share most of what windows read, so that it loads half as many channels of
-#: each. For four sums of 7x7 windows in each of seven rows it then loads and converts 306 numbers, not 560, with as
-#: many registers.
-_NEIGHBOURS = 2
+#: By how much the columns of all blocks may exceed those that there are.
+_SPARE = 1.15
 #: Rows that tensor cores multiply at once from capability 9.0 on. With blocks of fewer they take other instructions: an
 #: epilogue of 32 rows took 1008 of them, of 64 rows 720.
 AT_ONCE = 64
@@ -255,7 +248,7 @@ def _columns(space: Space, shared: int) -> dict[int, int]:
         return found
     if space.columns is not None:
         count = space.sizes[space.columns]
-        return {space.columns: min(NARROW if count <= NARROW else _width(count, WIDTHS), _share(shared))}
+        return {space.columns: min(NARROW if count <= NARROW else block_width(count, WIDTHS), _share(shared))}
     return space.runs(SQUARE, SIDE_BY_SIDE)
 
 
@@ -308,37 +301,7 @@ def product_blocks(products: Sequence[ir.Operation], sizes: Sequence[int]) -> Bl
     return Blocks(tuple(blocks), (k,), tile.warps, tile.stages)
 
 
-def window_blocks(dims: Sequence[WindowedDim], space: Space, channels: int) -> Blocks:
-    """The block of a sum over windows: some columns and `channels`, side by side in memory, for the threads, and some
-    rows, whose sums each thread holds. An element that is loaded serves all rows whose windows it is in. A thread's
-    columns are not neighbours where the kernel also reads or writes images row by row."""
-    sizes, parallel = space.sizes, space.parallel
-    down, across = dims
-    blocks = [1] * len(sizes)
-    blocks[channels] = _width(sizes[channels], (64, 32, 16))
-    if across.loop >= 0:
-        blocks[across.loop] = min(_COLUMNS, power_at_least(sizes[across.loop]))
-    if down.loop >= 0:
-        height, places = (sizes[c] if c >= 0 else 1 for c in (down.place, across.place))
-        most = max(min(_ROWS, _MULTIPLICATIONS // (height * places)), 1)
-        programs = math.prod(-(-sizes[c] // blocks[c]) for c in parallel if c != down.loop)
-
-        def cost(rows: int) -> float:
-            loaded = (rows - 1) * down.stride + height * abs(down.dilation)
-            turns = -(-sizes[down.loop] // rows)
-            waves = max(turns * programs, PROGRAMS)
-            return waves * (_LOAD * loaded + rows * height)
-
-        blocks[down.loop] = min(range(1, most + 1), key=cost)
-    threads = math.prod(blocks[c] for c in range(len(sizes)) if c != down.loop) // _AT_ONCE
-    places = sizes[across.place] if across.place >= 0 else 1
-    meet = across.stride == abs(across.dilation) == 1 < places
-    meet = meet and all(t[-1] == channels for t in (*space.tensors, *space.written) if len(t) > 1)
-    neighbours = _NEIGHBOURS if meet and across.loop >= 0 and blocks[across.loop] % _NEIGHBOURS == 0 else 1
-    return Blocks(tuple(blocks), (), max(threads // 32, 1), neighbours=neighbours)
-
-
-def _width(channels: int, widths: Sequence[int]) -> int:
+def block_width(channels: int, widths: Sequence[int]) -> int:
     """Channels of a block: as many of `widths`, the widest first, as cover few more channels than there are."""
     covers = power_at_least(channels)
     fits = (n for n in widths if -(-channels // n) * n <= _SPARE * channels)

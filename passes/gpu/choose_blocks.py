@@ -41,7 +41,7 @@ from cuesta.dialects.kernel_fields import (
     STAGES,
     WARPS,
     WIDE,
-    windowed_dims,
+    WINDOWS,
 )
 from cuesta.dialects.kernel_module import (
     argument_shapes,
@@ -59,10 +59,11 @@ from cuesta.dialects.upstream_fields import INDEX_DIM
 from cuesta.errors import Unsupported
 from cuesta.passes.analysis.gathered_loops import computed_reads
 from cuesta.passes.analysis.launches import Launch, common_divisor, is_wide, largest, launches_of
-from cuesta.passes.gpu.block_sizes import SQUARE, Blocks, choose, product_blocks, window_blocks
+from cuesta.passes.gpu.block_sizes import SQUARE, Blocks, choose, product_blocks
 from cuesta.passes.gpu.kernel_space import Space, Walk
 from cuesta.passes.gpu.looked_up import looked_up_classes
 from cuesta.passes.gpu.walked_classes import can_loop, find_walk
+from cuesta.passes.gpu.window_blocks import window_blocks
 from cuesta.passes.infra.graph_rewrite import functions
 from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.passes.tiles.kernel_versions import (
@@ -191,9 +192,8 @@ class _Kernel:
         if self.products:
             return product_blocks(self.products, [n if isinstance(n, int) else 0 for n in self.sizes])
         for generic in self.generics:
-            if dims := windowed_dims(generic):
-                (*_, channels), *_ = operand_classes(generic)  # of the weight
-                return window_blocks(dims, self.space, channels)
+            if WINDOWS.is_on(generic):
+                return window_blocks(generic, self.space)
         walk = Walk() if self.unknown else find_walk(self.generics, self.space)
         return choose(self.space, walk, least, self.beside)
 

@@ -120,8 +120,8 @@ def test_depthwise_is_a_convolution_in_channels_last_and_with_negative_steps_its
     x, w = torch.randn(2, 5, 7, 4, requires_grad=True), torch.randn(3, 2, 4)
     body = """
     func.func @graph(%x: tensor<2x5x7x4xf32>, %w: tensor<3x2x4xf32>, %g: tensor<2x5x4x4xf32>) -> (tensor<2x5x4x4xf32>, tensor<2x5x7x4xf32>) {
-      %0 = "cuesta.depthwise"(%x, %w) {stride = [1, 1], padding = [1, 0], dilation = [1, 3]} : (tensor<2x5x7x4xf32>, tensor<3x2x4xf32>) -> tensor<2x5x4x4xf32>
-      %1 = "cuesta.depthwise"(%g, %w) {stride = [1, 1], padding = [-1, 0], dilation = [-1, -3]} : (tensor<2x5x4x4xf32>, tensor<3x2x4xf32>) -> tensor<2x5x7x4xf32>
+      %0 = "cuesta.depthwise"(%x, %w) {stride = [1, 1], padding = [1, 0], dilation = [1, 3], spread = [1, 1]} : (tensor<2x5x7x4xf32>, tensor<3x2x4xf32>) -> tensor<2x5x4x4xf32>
+      %1 = "cuesta.depthwise"(%g, %w) {stride = [1, 1], padding = [-1, 0], dilation = [-1, -3], spread = [1, 1]} : (tensor<2x5x4x4xf32>, tensor<3x2x4xf32>) -> tensor<2x5x7x4xf32>
       return %0, %1 : tensor<2x5x4x4xf32>, tensor<2x5x7x4xf32>
     }
     """  # noqa: E501
@@ -131,3 +131,18 @@ def test_depthwise_is_a_convolution_in_channels_last_and_with_negative_steps_its
     found, back = run(body, x.detach(), w, gradient)
     torch.testing.assert_close(found, expected.detach())
     torch.testing.assert_close(back, torch.autograd.grad(expected, x, gradient)[0])
+
+
+def test_the_parts_of_a_depthwise_weights_gradient_sum_to_it() -> None:
+    x, w = torch.randn(4, 8, 7, 3), torch.randn(3, 1, 3, 2, requires_grad=True)
+    expected = torch.conv2d(x.permute(0, 3, 1, 2), w, None, (2, 1), (1, 0), (1, 3), 3)
+    gradient = torch.randn_like(expected)
+    body = """
+    func.func @graph(%x: tensor<4x8x7x3xf32>, %g: tensor<2x2x2x2x4x3xf32>) -> tensor<2x2x3x2x3xf32> {
+      %0 = "cuesta.depthwise_weight"(%x, %g) {stride = [2, 1], padding = [1, 0], dilation = [1, 3]} : (tensor<4x8x7x3xf32>, tensor<2x2x2x2x4x3xf32>) -> tensor<2x2x3x2x3xf32>
+      return %0 : tensor<2x2x3x2x3xf32>
+    }
+    """  # noqa: E501
+    (parts,) = run(body, x, gradient.permute(0, 2, 3, 1).reshape(2, 2, 2, 2, 4, 3))
+    (exact,) = torch.autograd.grad(expected, w, gradient)
+    torch.testing.assert_close(parts.sum([0, 1]).permute(2, 0, 1).unsqueeze(1), exact)

@@ -7,7 +7,7 @@
 // CHECK: %[[FLAT:.*]] = "cuesta.reshape"(%[[W]]) : (tensor<8x1x3x3xbf16>) -> tensor<8x3x3xbf16>
 // CHECK: %[[PLACES:.*]] = "cuesta.permute"(%[[FLAT]]) {dims = [1, 2, 0]}
 // CHECK: %[[IMAGES:.*]] = "cuesta.permute"(%[[X]]) {dims = [0, 2, 3, 1]}
-// CHECK: %[[SUM:.*]] = "cuesta.depthwise"(%[[IMAGES]], %[[PLACES]]) {dilation = [1, 1], padding = [1, 1], stride = [2, 2]} : {{.*}} -> tensor<2x3x3x8xf32>
+// CHECK: %[[SUM:.*]] = "cuesta.depthwise"(%[[IMAGES]], %[[PLACES]]) {dilation = [1, 1], padding = [1, 1], spread = [1, 1], stride = [2, 2]} : {{.*}} -> tensor<2x3x3x8xf32>
 // CHECK: %[[BIASED:.*]] = "cuesta.add"(%[[SUM]],
 // CHECK: %[[ROUNDED:.*]] = "cuesta.convert"(%[[BIASED]])
 // CHECK: %[[Y:.*]] = "cuesta.permute"(%[[ROUNDED]]) {dims = [0, 3, 1, 2]}
@@ -26,20 +26,28 @@ func.func @forward(%x: tensor<2x8x6x6xbf16>, %w: tensor<8x1x3x3xbf16>, %b: tenso
 // CHECK: // -----
 // -----
 
-// The gradient of the images is a sum over windows that run backwards; the weight's stays a call. With a stride both
-// stay.
+// The gradient of the images is a sum over windows that run backwards, that of the weight a sum over windows, in a part
+// for each sample and row. With a stride of the convolution, the gradient that the images' is made of is spread. With
+// large windows the weight's stays a call.
 // CHECK-LABEL: func.func @backward
-// CHECK: %[[SUM:.*]] = "cuesta.depthwise"(%{{.*}}, %{{.*}}) {dilation = [-1, -1], padding = [-1, -1], stride = [1, 1]} : {{.*}} -> tensor<2x6x6x8xf32>
+// CHECK: %[[SUM:.*]] = "cuesta.depthwise"(%{{.*}}, %{{.*}}) {dilation = [-1, -1], padding = [-1, -1], spread = [1, 1], stride = [1, 1]} : {{.*}} -> tensor<2x6x6x8xf32>
 // CHECK: %[[ROUNDED:.*]] = "cuesta.convert"(%[[SUM]])
 // CHECK: %[[DX:.*]] = "cuesta.permute"(%[[ROUNDED]])
-// CHECK: %[[DW:.*]] = "aten.call"{{.*}}[false, true, false]{{.*}}positions = [1]
-// CHECK: %[[BOTH:.*]]:2 = "aten.call"{{.*}}[true, true, false]
-// CHECK: return %[[DX]], %[[DW]], %[[BOTH]]#0
+// CHECK: %[[PARTS:.*]] = "cuesta.depthwise_weight"(%{{.*}}, %{{.*}}) {dilation = [1, 1], padding = [1, 1], stride = [1, 1]} : (tensor<2x6x6x8xbf16>, tensor<2x1x6x1x6x8xbf16>) -> tensor<2x6x3x3x8xf32>
+// CHECK: %[[WHOLE:.*]] = "cuesta.sum"(%[[PARTS]]) {dims = [0, 1]
+// CHECK: %[[NARROW:.*]] = "cuesta.convert"(%[[WHOLE]])
+// CHECK: %[[ORDERED:.*]] = "cuesta.permute"(%[[NARROW]]) {dims = [2, 0, 1]}
+// CHECK: %[[DW:.*]] = "cuesta.reshape"(%[[ORDERED]])
+// CHECK: "cuesta.depthwise"(%{{.*}}, %{{.*}}) {dilation = [-1, -1], padding = [-1, -1], spread = [2, 2], stride = [1, 1]} : (tensor<2x3x3x8xbf16>, {{.*}} -> tensor<2x6x6x8xf32>
+// CHECK: "cuesta.depthwise_weight"({{.*}}stride = [2, 2]} : (tensor<2x6x6x8xbf16>, tensor<2x1x3x1x3x8xbf16>) -> tensor<2x3x3x3x8xf32>
+// CHECK: %[[LARGE:.*]] = "aten.call"{{.*}}[false, true, false]{{.*}}positions = [1]
+// CHECK: return %[[DX]], %[[DW]], %{{.*}}, %{{.*}}, %[[LARGE]]
 module attributes {cuesta.target = "cuda:90", cuesta.device = "cuda:0"} {
-func.func @backward(%g: tensor<2x8x6x6xbf16>, %h: tensor<2x8x3x3xbf16>, %x: tensor<2x8x6x6xbf16>, %w: tensor<8x1x3x3xbf16>) -> (tensor<2x8x6x6xbf16>, tensor<8x1x3x3xbf16>, tensor<2x8x6x6xbf16>) {
+func.func @backward(%g: tensor<2x8x6x6xbf16>, %h: tensor<2x8x3x3xbf16>, %x: tensor<2x8x6x6xbf16>, %w: tensor<8x1x3x3xbf16>, %v: tensor<8x1x7x7xbf16>) -> (tensor<2x8x6x6xbf16>, tensor<8x1x3x3xbf16>, tensor<2x8x6x6xbf16>, tensor<8x1x3x3xbf16>, tensor<8x1x7x7xbf16>) {
   %0:2 = "aten.call"(%g, %x, %w) {args = "[\22%0\22, \22%1\22, \22%2\22, [0], [1, 1], [1, 1], [1, 1], false, [0, 0], 8, [true, true, false]]", overload = "aten.convolution_backward.default", reason = "", result_strides = [[288, 1, 48, 8], [9, 9, 3, 1]]} : (tensor<2x8x6x6xbf16>, tensor<2x8x6x6xbf16>, tensor<8x1x3x3xbf16>) -> (tensor<2x8x6x6xbf16>, tensor<8x1x3x3xbf16>)
   %1:2 = "aten.call"(%h, %x, %w) {args = "[\22%0\22, \22%1\22, \22%2\22, [0], [2, 2], [1, 1], [1, 1], false, [0, 0], 8, [true, true, false]]", overload = "aten.convolution_backward.default", reason = "", result_strides = [[288, 1, 48, 8], [9, 9, 3, 1]]} : (tensor<2x8x3x3xbf16>, tensor<2x8x6x6xbf16>, tensor<8x1x3x3xbf16>) -> (tensor<2x8x6x6xbf16>, tensor<8x1x3x3xbf16>)
-  return %0#0, %0#1, %1#0 : tensor<2x8x6x6xbf16>, tensor<8x1x3x3xbf16>, tensor<2x8x6x6xbf16>
+  %2:2 = "aten.call"(%g, %x, %v) {args = "[\22%0\22, \22%1\22, \22%2\22, [0], [1, 1], [3, 3], [1, 1], false, [0, 0], 8, [true, true, false]]", overload = "aten.convolution_backward.default", reason = "", result_strides = [[288, 1, 48, 8], [49, 49, 7, 1]]} : (tensor<2x8x6x6xbf16>, tensor<2x8x6x6xbf16>, tensor<8x1x7x7xbf16>) -> (tensor<2x8x6x6xbf16>, tensor<8x1x7x7xbf16>)
+  return %0#0, %0#1, %1#0, %1#1, %2#1 : tensor<2x8x6x6xbf16>, tensor<8x1x3x3xbf16>, tensor<2x8x6x6xbf16>, tensor<8x1x3x3xbf16>, tensor<8x1x7x7xbf16>
 }
 }
 
@@ -98,9 +106,9 @@ func.func @residual(%x: tensor<2x8x6x6xbf16>, %w: tensor<8x1x3x3xbf16>, %y: tens
 // CHECK-LABEL: func.func @zeros
 // CHECK-SAME: (%[[X:.*]]: tensor<2x8x6x6xbf16>, %{{.*}}: tensor<2x8x1x6xbf16>
 // CHECK: %[[IMAGES:.*]] = "cuesta.permute"(%[[X]]) {dims = [0, 2, 3, 1]}
-// CHECK: "cuesta.depthwise"(%[[IMAGES]], %{{.*}}) {dilation = [1, 1], padding = [0, 1], stride = [2, 2]} : (tensor<2x6x6x8xbf16>, {{.*}} -> tensor<2x3x3x8xf32>
-// CHECK: "cuesta.depthwise"({{.*}}) {dilation = [1, 1], padding = [0, 0], stride = [2, 2]} : (tensor<2x7x6x8xbf16>
-// CHECK: "cuesta.depthwise"({{.*}}) {dilation = [1, 1], padding = [0, 0], stride = [1, 1]} : (tensor<2x3x6x8xbf16>
+// CHECK: "cuesta.depthwise"(%[[IMAGES]], %{{.*}}) {dilation = [1, 1], padding = [0, 1], spread = [1, 1], stride = [2, 2]} : (tensor<2x6x6x8xbf16>, {{.*}} -> tensor<2x3x3x8xf32>
+// CHECK: "cuesta.depthwise"({{.*}}) {dilation = [1, 1], padding = [0, 0], spread = [1, 1], stride = [2, 2]} : (tensor<2x7x6x8xbf16>
+// CHECK: "cuesta.depthwise"({{.*}}) {dilation = [1, 1], padding = [0, 0], spread = [1, 1], stride = [1, 1]} : (tensor<2x3x6x8xbf16>
 module attributes {cuesta.target = "cuda:90", cuesta.device = "cuda:0"} {
 func.func @zeros(%x: tensor<2x8x6x6xbf16>, %r: tensor<2x8x1x6xbf16>, %w: tensor<8x1x3x3xbf16>) -> (tensor<2x8x3x3xbf16>, tensor<2x8x3x2xbf16>, tensor<2x8x7x6xbf16>, tensor<2x8x1x4xbf16>) {
   %0 = "cuesta.constant"() {value = 0.0 : f64} : () -> tensor<2x8x6x1xbf16>

@@ -211,7 +211,7 @@ func.func @not_written_permuted(%x: tensor<32x96xbf16>, %b: tensor<96xbf16>, %y:
 // CHECK-NEXT: %[[R:.*]] = "cuesta.reshape"(%[[N]])
 // CHECK-NEXT: "cuesta.add"(%[[R]], %{{.*}}) : (tensor<2x64x16xbf16>, tensor<2x64x16xbf16>)
 func.func @rounded_windows(%x: tensor<2x8x8x16xbf16>, %w: tensor<3x3x16xbf16>, %bias: tensor<16xf32>, %y: tensor<2x64x16xbf16>) -> tensor<2x64x16xbf16> {
-  %0 = "cuesta.depthwise"(%x, %w) {dilation = [1, 1], padding = [1, 1], stride = [1, 1]} : (tensor<2x8x8x16xbf16>, tensor<3x3x16xbf16>) -> tensor<2x8x8x16xf32>
+  %0 = "cuesta.depthwise"(%x, %w) {dilation = [1, 1], spread = [1, 1], padding = [1, 1], stride = [1, 1]} : (tensor<2x8x8x16xbf16>, tensor<3x3x16xbf16>) -> tensor<2x8x8x16xf32>
   %1 = "cuesta.add"(%0, %bias) : (tensor<2x8x8x16xf32>, tensor<16xf32>) -> tensor<2x8x8x16xf32>
   %2 = "cuesta.convert"(%1) : (tensor<2x8x8x16xf32>) -> tensor<2x8x8x16xbf16>
   %3 = "cuesta.reshape"(%2) : (tensor<2x8x8x16xbf16>) -> tensor<2x64x16xbf16>

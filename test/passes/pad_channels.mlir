@@ -83,7 +83,7 @@ module attributes {cuesta.target = "cuda:90"} {
     %1 = "cuesta.index"(%0, %i, %i) {dims = [2, 3], in_range, operandSegmentSizes = array<i32: 1, 2>} : (tensor<8x18x56x56xbf16>, tensor<28x28xi64>, tensor<28x28xi64>) -> tensor<8x18x28x28xbf16>
     %2 = "cuesta.window"(%1) {divisors = [1, 1, 1, 1], outside = 0xFFF0000000000000 : f64, starts = [0, 0, -1, -1], steps = [1, 1, 2, 2]} : (tensor<8x18x28x28xbf16>) -> tensor<8x18x14x14xbf16>
     %3 = "cuesta.permute"(%2) {dims = [0, 2, 3, 1]} : (tensor<8x18x14x14xbf16>) -> tensor<8x14x14x18xbf16>
-    %4 = "cuesta.depthwise"(%3, %k) {dilation = [1, 1], padding = [1, 1], stride = [1, 1]} : (tensor<8x14x14x18xbf16>, tensor<3x3x18xbf16>) -> tensor<8x14x14x18xbf16>
+    %4 = "cuesta.depthwise"(%3, %k) {dilation = [1, 1], spread = [1, 1], padding = [1, 1], stride = [1, 1]} : (tensor<8x14x14x18xbf16>, tensor<3x3x18xbf16>) -> tensor<8x14x14x18xbf16>
     %5 = "cuesta.permute"(%4) {dims = [0, 3, 1, 2]} : (tensor<8x14x14x18xbf16>) -> tensor<8x18x14x14xbf16>
     %6 = "cuesta.convolution"(%5, %v) {cudnn = "tensor_cores", dilation = [1, 1], groups = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 0>, operand_strides = [[3528, 1, 252, 18], [162, 1, 54, 18]], output_padding = [0, 0], padding = [1, 1], result_strides = [[6272, 1, 448, 32]], stride = [1, 1], transposed = false} : (tensor<8x18x14x14xbf16>, tensor<32x18x3x3xbf16>) -> tensor<8x32x14x14xbf16>
     %7 = "cuesta.sum"(%0) {dims = [2, 3], keepdim = 0 : i64} : (tensor<8x18x56x56xbf16>) -> tensor<8x18xbf16>

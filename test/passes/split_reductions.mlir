@@ -109,7 +109,7 @@ func.func @pool(%x: tensor<8196x768xf32>) -> tensor<768xf32> {
 // CHECK-NOT: "cuesta.reshape"(%[[SUMS]])
 // CHECK: "cuesta.reshape"(%[[NARROW]]) : (tensor<64x56x56x32xbf16>) -> tensor<64x{{.*}}xbf16>
 func.func @rounded(%x: tensor<64x56x56x32xbf16>, %w: tensor<3x3x32xbf16>) -> (tensor<64x56x56x32xbf16>, tensor<32xf32>) {
-  %0 = "cuesta.depthwise"(%x, %w) {dilation = [1, 1], padding = [1, 1], stride = [1, 1]} : (tensor<64x56x56x32xbf16>, tensor<3x3x32xbf16>) -> tensor<64x56x56x32xf32>
+  %0 = "cuesta.depthwise"(%x, %w) {dilation = [1, 1], spread = [1, 1], padding = [1, 1], stride = [1, 1]} : (tensor<64x56x56x32xbf16>, tensor<3x3x32xbf16>) -> tensor<64x56x56x32xf32>
   %1 = "cuesta.convert"(%0) : (tensor<64x56x56x32xf32>) -> tensor<64x56x56x32xbf16>
   %2 = "cuesta.convert"(%1) : (tensor<64x56x56x32xbf16>) -> tensor<64x56x56x32xf32>
   %3 = "cuesta.square"(%2) : (tensor<64x56x56x32xf32>) -> tensor<64x56x56x32xf32>

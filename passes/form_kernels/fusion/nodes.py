@@ -13,7 +13,7 @@ from cuesta._mlir import math as functions
 from cuesta.dialects import aten, host
 from cuesta.dialects.affine_maps import dims_of, operand_dims
 from cuesta.dialects.cuesta.shape import SizeOp
-from cuesta.dialects.kernel_fields import WindowedDim, windowed_dims
+from cuesta.dialects.kernel_fields import WindowedDim, WindowParts, window_parts, windowed_dims
 from cuesta.dialects.kernel_module import body_ops
 from cuesta.dialects.kernel_scatter import KernelScatter, is_scatter, meaning_of
 from cuesta.dialects.named_linalg import is_fill, is_generic, is_index
@@ -71,8 +71,10 @@ class Node(Item):
     factor: str | None = None
     #: Whether the node is elementwise, and computes such a factor from another product.
     makes_factor: bool = False
-    #: For a sum over windows of the one tensor that it gathers: the dims that these move along.
+    #: For a sum of products of the windows of the one tensor that it gathers: the dims that these move along, and the
+    #: parts of the sum if it is over the windows themselves.
     windows: tuple[WindowedDim, ...] = ()
+    window_parts: WindowParts | None = None
     #: For a scatter: the tensor that it writes to.
     base: Value | None = None
 
@@ -276,4 +278,5 @@ def node_of(index: int, op: ir.Operation) -> Node:
         tile=TILE.find(op),
         factor=FACTOR.find(op),
         windows=tuple(windowed_dims(op)),
+        window_parts=window_parts(op),
     )

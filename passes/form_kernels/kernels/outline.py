@@ -23,6 +23,7 @@ from cuesta.dialects.kernel_fields import (
     CLASSES,
     PARALLEL,
     SIZES,
+    WINDOW_PARTS,
     WRITABLE,
     put_windowed_dims,
 )
@@ -130,6 +131,8 @@ def _emit_node(
     if kn.node.windows:
         class_of = {loop_of[c]: number[c] for c in loops} | {-1: -1}
         put_windowed_dims(op, [d._replace(loop=class_of[d.loop], place=class_of[d.place]) for d in kn.node.windows])
+        if kn.node.window_parts is not None:
+            WINDOW_PARTS.put(op, [class_of[loop] for loop in kn.node.window_parts])
     old = kn.node.op.regions[0].blocks[0]
     block = op.regions[0].blocks.append(*[a.type for a in old.arguments])
     mapping = dict(zip(old.arguments, block.arguments, strict=True))

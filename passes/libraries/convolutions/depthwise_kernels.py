@@ -1,4 +1,4 @@
-"""Turns depthwise convolutions in channels_last, and the gradients of their images, into kernels of ours on a GPU.
+"""Turns depthwise convolutions in channels_last, and their gradients, into kernels of ours on a GPU.
 
     %1 = cuesta.convolution(%x, %w, %b)      %1 = cuesta.depthwise(permute(%x), permute(%w))      summed in f32
       {groups = 96}                      →   %2 = convert(permute(%1) + %b)
@@ -9,7 +9,13 @@ a window; bias, activation and residual are computed before the result is writte
 and of cuDNN in channels_last: 32x96x56x56 with 7x7 windows 47 and 73, 32x768x7x7 8 and 18, 64x480x14x14 with 5x5 19 and
 28; row-major, ATen takes 330, 47 and 104. cuDNN's gradient of the images takes 167, 28 and 43 (decision 30).
 
-With a stride, the gradient of the images stays with cuDNN: of the places of a window, each element has its own.
+The gradient of a weight is a sum over all windows, in as many parts as programs fill a GPU, which another kernel adds
+up. On an H200 in bf16 both kernels take 47 µs for 64x144x56x56 with 3x3 windows where cuDNN takes 71, and 45 for
+64x240x28x28 with 5x5 windows where it takes 49. cuDNN's is as fast or faster for larger windows (decision 67).
+
+With a stride, each element of the images' gradient has only some places of a window: a thread has so many rows and
+columns that these are the same for all threads. On an H200 64x96x112x112 with 3x3 windows takes 54 µs where cuDNN
+takes 242, and 64x240x56x56 with 5x5 windows 47 where it takes 343.
 
 Zeros that are put around the images for this convolution alone, as on two sides where a stride of 2 is to halve them,
 are not written: the kernel counts what lies outside as 0, and whatever makes the images has its rows side by side.
@@ -17,20 +23,22 @@ are not written: the kernel counts what lies outside as 0, and whatever makes th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 from cuesta._mlir import ir
 from cuesta.dialects import maker, types
 from cuesta.dialects.aten import Call
-from cuesta.dialects.cuesta.contraction import Convolution, Depthwise, convolution_arguments
+from cuesta.dialects.cuesta.contraction import Convolution, Depthwise, DepthwiseWeight, convolution_arguments
 from cuesta.dialects.cuesta.shape import Cat
 from cuesta.dialects.cuesta.traced_strides import RESULT_STRIDES
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.top_module import target_of
-from cuesta.dialects.types import opmath, shape_of, spelling_of, static
+from cuesta.dialects.types import opmath, shape_of, spelling_of, static, static_shape
 from cuesta.passes.analysis.layout import CHANNELS_LAST, FROM_CHANNELS_LAST
 from cuesta.passes.analysis.match import number
+from cuesta.passes.analysis.memory_order import MemoryOrder
 from cuesta.passes.graph.reshapes.split_readers import Merged, split_readers
 from cuesta.passes.infra.graph_rewrite import erase_dead, replace, rewrite_ops, users
 from cuesta.passes.infra.registry import Pass, register_pass
@@ -40,10 +48,16 @@ from cuesta.passes.libraries.convolutions.convolution_gradients import (
     given_gradients,
     gradient_arguments,
 )
-from cuesta.sizes import Number
+from cuesta.sizes import Number, hint
 
 _B = GraphBuilder()
 
+#: The most places of a small window: its weight's gradient is a kernel of ours, and with strides of up to
+#: `_MOST_STRIDE` the images' gradient.
+_SMALL, _MOST_STRIDE = 25, 4
+#: Of a gradient of a weight: about how many channels a program has, and the programs that fill a GPU, of windows of up
+#: to 3x3 places and of larger ones, which take twice the registers.
+_CHANNELS, _FEW, _PROGRAMS, _PROGRAMS_OF_MORE = 64, 9, 528, 264
 #: The most places of a window: the kernel's code has a multiplication for each, times the rows of a program.
 _MOST_PLACES = 81
 _FLOATS = frozenset({"f32", "bf16", "f16"})
@@ -79,20 +93,72 @@ def _convolution(op: ir.Operation) -> None:
 
 
 def _gradients(op: ir.Operation) -> Sequence[ir.Value] | None:
-    """The gradients, that of the images by a kernel of ours."""
+    """The gradients, by kernels of ours."""
     if not are_gradients(op):
         return None
     gradient, x, weight, _, stride, padding, dilation, *others, _ = gradient_arguments(op)
-    parameters = [stride, padding, dilation, *others]
-    stands = given_gradients(op)
-    if 0 not in stands or not _is_depthwise(x, weight, parameters) or any(n != 1 for n in stride):
+    if not _is_depthwise(x, weight, [stride, padding, dilation, *others]):
         return None
-    if not _reads(gradient, weight, padding) or not _in_channels_last(op, stands.index(0)):
-        return None
-    # An image's element is read by the window at its place plus the padding, less the place in the window.
-    back = ([-n for n in numbers] for numbers in (padding, dilation))
-    images = _images(_depthwise(gradient, weight, x, stride, *back), x)
-    return completed(op, {0: images.build()})
+    stands, made = given_gradients(op), dict[int, ir.Value]()
+    last = _in_channels_last(op, stands.index(0)) if 0 in stands else MemoryOrder().order(x) == CHANNELS_LAST
+    if 0 in stands and last and _is_read_back(gradient, weight, stride, padding):
+        # An image's element is read by the window at its place plus the padding, less the place in the window.
+        before, apart = ([-n for n in numbers] for numbers in (padding, dilation))
+        made[0] = _images(_depthwise(gradient, weight, x, [1, 1], before, apart, spread=stride), x).build()
+    if 1 in stands and last and _has_windows(gradient, x, weight, padding):
+        made[1] = _weight_gradient(gradient, x, weight, stride, padding, dilation)
+    return completed(op, made) if made else None
+
+
+def _is_read_back(gradient: ir.Value, weight: ir.Value, stride: Sequence[int], padding: Sequence[int]) -> bool:
+    """Whether a kernel of ours computes the images' gradient. With a stride its code has all places of a window one
+    after the other, and a thread as many rows and columns as the stride."""
+    is_short = max(stride) == 1 or (_is_small(weight) and max(stride) <= _MOST_STRIDE)
+    return is_short and _reads(gradient, weight, padding)
+
+
+def _has_windows(gradient: ir.Value, x: ir.Value, weight: ir.Value, padding: Sequence[int]) -> bool:
+    """Whether a kernel of ours sums over the windows: they are small, and several lie side by side."""
+    return _is_small(weight) and _reads(x, weight, padding) and static(shape_of(gradient)[3]) > 1
+
+
+def _is_small(weight: ir.Value) -> bool:
+    return math.prod(static_shape(weight)[2:]) <= _SMALL
+
+
+def _weight_gradient(
+    gradient: ir.Value,
+    x: ir.Value,
+    weight: ir.Value,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+) -> ir.Value:
+    """The gradient of a weight [C, 1, h, w]."""
+    samples, channels, rows, columns = shape_of(gradient)
+    window = static_shape(weight)[2:]
+    programs = _PROGRAMS if math.prod(window) <= _FEW else _PROGRAMS_OF_MORE
+    groups, row_groups = _groups(samples, static(rows), programs / -(-static(channels) // _CHANNELS))
+    in_group = static(samples) // static(groups) if groups != samples else 1
+    sizes = [groups, in_group, row_groups, static(rows) // row_groups, columns, channels]
+    result = types.tensor([groups, row_groups, *window, channels], opmath(spelling_of(x)))
+    images, places = (_B.permute(v, CHANNELS_LAST) for v in (x, gradient))
+    parts = DepthwiseWeight(images, _B.reshape(places, sizes), stride, padding, dilation, result).result
+    total = _B.convert(_B.reduce("sum", parts, [0, 1]), spelling_of(weight))
+    return _B.reshape(_B.permute(total, [2, 0, 1]), shape_of(weight))
+
+
+def _groups(samples: Number, rows: int, wanted: float) -> tuple[Number, int]:
+    """How many groups of samples, and of the rows of each, make for about as many parts as wanted. There are groups of
+    rows where there are too few samples."""
+    if isinstance(samples, int) and samples >= wanted:
+        return _divisor(samples, wanted), 1
+    return samples, _divisor(rows, wanted / hint(samples))
+
+
+def _divisor(n: int, wanted: float) -> int:
+    """The divisor of n that is nearest to what is wanted, as a ratio."""
+    return min((d for d in range(1, n + 1) if n % d == 0), key=lambda d: max(d / wanted, wanted / d))
 
 
 def _images(total: ir.Value, like: ir.Value) -> Merged:
@@ -148,9 +214,10 @@ def _depthwise(
     stride: Sequence[int],
     padding: Sequence[int],
     dilation: Sequence[int],
+    spread: Sequence[int] = (1, 1),
 ) -> ir.Value:
     """The convolution [N, H, W, C] in the type of its sums, with the sizes of `like`, [N, C, H, W]."""
     sizes, spelling = shape_of(like), opmath(spelling_of(x))
     by_place = _B.permute(_B.reshape(weight, [shape_of(weight)[0], *shape_of(weight)[2:]]), [1, 2, 0])
     result = types.tensor([sizes[d] for d in CHANNELS_LAST], spelling)
-    return Depthwise(_B.permute(x, CHANNELS_LAST), by_place, stride, padding, dilation, result).result
+    return Depthwise(_B.permute(x, CHANNELS_LAST), by_place, stride, padding, dilation, spread, result).result

@@ -74,7 +74,7 @@ func.func @channels_that_differ(%x0: tensor<1x4x8x8xf32>, %x1: tensor<6x3x1x1xf3
 
 func.func @depthwise_of_other_channels(%x0: tensor<1x8x8x4xf32>, %x1: tensor<3x3x6xf32>) {
   // expected-error@below {{x [1, 8, 8, 4] and the weight [3, 3, 6] do not make [1, 6, 6, 4]}}
-  %0 = "cuesta.depthwise"(%x0, %x1) {stride = [1, 1], padding = [0, 0], dilation = [1, 1]} : (tensor<1x8x8x4xf32>, tensor<3x3x6xf32>) -> tensor<1x6x6x4xf32>
+  %0 = "cuesta.depthwise"(%x0, %x1) {stride = [1, 1], padding = [0, 0], dilation = [1, 1], spread = [1, 1]} : (tensor<1x8x8x4xf32>, tensor<3x3x6xf32>) -> tensor<1x6x6x4xf32>
   return
 }
 
@@ -82,15 +82,31 @@ func.func @depthwise_of_other_channels(%x0: tensor<1x8x8x4xf32>, %x1: tensor<3x3
 
 func.func @depthwise_as_torch_has_it(%x0: tensor<1x4x8x8xf32>, %x1: tensor<4x1x3x3xf32>) {
   // expected-error@below {{takes x [N, H, W, C] and a weight [h, w, C], not [1, 4, 8, 8] and [4, 1, 3, 3]}}
-  %0 = "cuesta.depthwise"(%x0, %x1) {stride = [1, 1], padding = [0, 0], dilation = [1, 1]} : (tensor<1x4x8x8xf32>, tensor<4x1x3x3xf32>) -> tensor<1x4x6x6xf32>
+  %0 = "cuesta.depthwise"(%x0, %x1) {stride = [1, 1], padding = [0, 0], dilation = [1, 1], spread = [1, 1]} : (tensor<1x4x8x8xf32>, tensor<4x1x3x3xf32>) -> tensor<1x4x6x6xf32>
   return
 }
 
 // -----
 
 func.func @depthwise_in_one_direction(%x0: tensor<1x8x8x4xf32>, %x1: tensor<3x3x4xf32>) {
-  // expected-error@below {{stride, padding and dilation have two numbers each}}
-  %0 = "cuesta.depthwise"(%x0, %x1) {stride = [1], padding = [0, 0], dilation = [1, 1]} : (tensor<1x8x8x4xf32>, tensor<3x3x4xf32>) -> tensor<1x6x6x4xf32>
+  // expected-error@below {{stride, padding, dilation and spread have two numbers each}}
+  %0 = "cuesta.depthwise"(%x0, %x1) {stride = [1], padding = [0, 0], dilation = [1, 1], spread = [1, 1]} : (tensor<1x8x8x4xf32>, tensor<3x3x4xf32>) -> tensor<1x6x6x4xf32>
+  return
+}
+
+// -----
+
+func.func @depthwise_weight_of_other_samples(%x0: tensor<4x8x8x4xf32>, %x1: tensor<3x1x2x3x6x4xf32>) {
+  // expected-error@below {{x [4, 8, 8, 4] and the gradient [3, 1, 2, 3, 6, 4] do not make [3, 2, 3, 3, 4]}}
+  %0 = "cuesta.depthwise_weight"(%x0, %x1) {stride = [1, 1], padding = [0, 0], dilation = [1, 1]} : (tensor<4x8x8x4xf32>, tensor<3x1x2x3x6x4xf32>) -> tensor<3x2x3x3x4xf32>
+  return
+}
+
+// -----
+
+func.func @depthwise_weight_not_in_parts(%x0: tensor<4x8x8x4xf32>, %x1: tensor<4x6x6x4xf32>) {
+  // expected-error@below {{takes x [N, H, W, C] and a gradient [P, M, Q, S, J, C], not [4, 8, 8, 4] and [4, 6, 6, 4]}}
+  %0 = "cuesta.depthwise_weight"(%x0, %x1) {stride = [1, 1], padding = [0, 0], dilation = [1, 1]} : (tensor<4x8x8x4xf32>, tensor<4x6x6x4xf32>) -> tensor<4x1x3x3x4xf32>
   return
 }
 

@@ -25,11 +25,18 @@ func.func @contraction(%a: tensor<4x5xf32>, %b: tensor<5x6xf32>, %c: tensor<6xf3
 }
 
 // CHECK-LABEL: func.func @depthwise
-// CHECK: "cuesta.depthwise"(%{{.*}}, %{{.*}}) {dilation = [1, 2], padding = [1, 0], stride = [2, 1]}
+// CHECK: "cuesta.depthwise"(%{{.*}}, %{{.*}}) {dilation = [1, 2], padding = [1, 0], spread = [1, 1], stride = [2, 1]}
 func.func @depthwise(%x: tensor<1x8x8x4xbf16>, %w: tensor<3x2x4xbf16>) -> tensor<1x4x6x4xf32> {
-  %0 = "cuesta.depthwise"(%x, %w) {stride = [2, 1], padding = [1, 0], dilation = [1, 2]}
+  %0 = "cuesta.depthwise"(%x, %w) {stride = [2, 1], padding = [1, 0], dilation = [1, 2], spread = [1, 1]}
     : (tensor<1x8x8x4xbf16>, tensor<3x2x4xbf16>) -> tensor<1x4x6x4xf32>
   return %0 : tensor<1x4x6x4xf32>
+}
+
+// CHECK-LABEL: func.func @depthwise_weight
+// CHECK: "cuesta.depthwise_weight"(%{{.*}}, %{{.*}}) {dilation = [1, 2], padding = [1, 0], stride = [2, 1]}
+func.func @depthwise_weight(%x: tensor<4x8x8x4xbf16>, %g: tensor<2x2x1x4x6x4xbf16>) -> tensor<2x1x3x2x4xf32> {
+  %0 = "cuesta.depthwise_weight"(%x, %g) {stride = [2, 1], padding = [1, 0], dilation = [1, 2]} : (tensor<4x8x8x4xbf16>, tensor<2x2x1x4x6x4xbf16>) -> tensor<2x1x3x2x4xf32>
+  return %0 : tensor<2x1x3x2x4xf32>
 }
 
 // CHECK-LABEL: func.func @normalisation

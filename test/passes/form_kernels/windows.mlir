@@ -11,7 +11,7 @@
 module {
 func.func @graph(%x: tensor<64x8x128x4xbf16> {cuesta.strides = [4096, 512, 4, 1]}, %w: tensor<3x3x8xbf16> {cuesta.strides = [3, 1, 9]}, %z: tensor<64x128x4x8xf32> {cuesta.strides = [4096, 32, 8, 1]}) -> (tensor<64x8xf32> {cuesta.strides = [8, 1]}) {
   %0 = "cuesta.permute"(%x) {dims = [0, 2, 3, 1]} : (tensor<64x8x128x4xbf16>) -> tensor<64x128x4x8xbf16>
-  %1 = "cuesta.depthwise"(%0, %w) {stride = [1, 1], padding = [1, 1], dilation = [1, 1]} : (tensor<64x128x4x8xbf16>, tensor<3x3x8xbf16>) -> tensor<64x128x4x8xf32> loc("convolution")
+  %1 = "cuesta.depthwise"(%0, %w) {stride = [1, 1], padding = [1, 1], dilation = [1, 1], spread = [1, 1]} : (tensor<64x128x4x8xbf16>, tensor<3x3x8xbf16>) -> tensor<64x128x4x8xf32> loc("convolution")
   %2 = "cuesta.add"(%1, %z) : (tensor<64x128x4x8xf32>, tensor<64x128x4x8xf32>) -> tensor<64x128x4x8xf32> loc("add")
   %3 = "cuesta.sum"(%2) {dims = [1, 2], keepdim = 0 : i64} : (tensor<64x128x4x8xf32>) -> tensor<64x8xf32> loc("sum")
   return %3 : tensor<64x8xf32>
@@ -27,8 +27,8 @@ func.func @graph(%x: tensor<64x8x128x4xbf16> {cuesta.strides = [4096, 512, 4, 1]
 // CHECK: "host.launch"({{.*}}ops = ["first", "add"]
 module {
 func.func @graph(%x: tensor<64x128x4x8xbf16> {cuesta.strides = [4096, 32, 8, 1]}, %w: tensor<3x3x8xbf16> {cuesta.strides = [24, 8, 1]}) -> (tensor<64x128x4x8xf32> {cuesta.strides = [4096, 32, 8, 1]}) {
-  %0 = "cuesta.depthwise"(%x, %w) {stride = [1, 1], padding = [1, 1], dilation = [1, 1]} : (tensor<64x128x4x8xbf16>, tensor<3x3x8xbf16>) -> tensor<64x128x4x8xf32> loc("first")
-  %1 = "cuesta.depthwise"(%x, %w) {stride = [1, 1], padding = [2, 2], dilation = [2, 2]} : (tensor<64x128x4x8xbf16>, tensor<3x3x8xbf16>) -> tensor<64x128x4x8xf32> loc("second")
+  %0 = "cuesta.depthwise"(%x, %w) {stride = [1, 1], padding = [1, 1], dilation = [1, 1], spread = [1, 1]} : (tensor<64x128x4x8xbf16>, tensor<3x3x8xbf16>) -> tensor<64x128x4x8xf32> loc("first")
+  %1 = "cuesta.depthwise"(%x, %w) {stride = [1, 1], padding = [2, 2], dilation = [2, 2], spread = [1, 1]} : (tensor<64x128x4x8xbf16>, tensor<3x3x8xbf16>) -> tensor<64x128x4x8xf32> loc("second")
   %2 = "cuesta.add"(%0, %1) : (tensor<64x128x4x8xf32>, tensor<64x128x4x8xf32>) -> tensor<64x128x4x8xf32> loc("add")
   return %2 : tensor<64x128x4x8xf32>
 }
@@ -64,9 +64,9 @@ func.func @graph(%x: tensor<64x96x8x8xf32> {cuesta.strides = [6144, 1, 768, 96]}
 module {
 func.func @graph(%x: tensor<64x8x128x8xbf16> {cuesta.strides = [8192, 1024, 8, 1]}, %w: tensor<3x3x8xbf16> {cuesta.strides = [24, 8, 1]}, %y: tensor<1x128x8x8xbf16> {cuesta.strides = [8192, 64, 8, 1]}) -> (tensor<64x128x8x8xf32> {cuesta.strides = [8192, 64, 8, 1]}, tensor<64x128x8x8xf32> {cuesta.strides = [8192, 64, 8, 1]}) {
   %0 = "cuesta.permute"(%x) {dims = [0, 2, 1, 3]} : (tensor<64x8x128x8xbf16>) -> tensor<64x128x8x8xbf16>
-  %1 = "cuesta.depthwise"(%0, %w) {stride = [1, 1], padding = [1, 1], dilation = [1, 1]} : (tensor<64x128x8x8xbf16>, tensor<3x3x8xbf16>) -> tensor<64x128x8x8xf32> loc("turned")
+  %1 = "cuesta.depthwise"(%0, %w) {stride = [1, 1], padding = [1, 1], dilation = [1, 1], spread = [1, 1]} : (tensor<64x128x8x8xbf16>, tensor<3x3x8xbf16>) -> tensor<64x128x8x8xf32> loc("turned")
   %2 = "cuesta.expand"(%y) : (tensor<1x128x8x8xbf16>) -> tensor<64x128x8x8xbf16>
-  %3 = "cuesta.depthwise"(%2, %w) {stride = [1, 1], padding = [1, 1], dilation = [1, 1]} : (tensor<64x128x8x8xbf16>, tensor<3x3x8xbf16>) -> tensor<64x128x8x8xf32> loc("repeated")
+  %3 = "cuesta.depthwise"(%2, %w) {stride = [1, 1], padding = [1, 1], dilation = [1, 1], spread = [1, 1]} : (tensor<64x128x8x8xbf16>, tensor<3x3x8xbf16>) -> tensor<64x128x8x8xf32> loc("repeated")
   return %1, %3 : tensor<64x128x8x8xf32>, tensor<64x128x8x8xf32>
 }
 }

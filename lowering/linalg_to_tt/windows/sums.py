@@ -1,4 +1,5 @@
-"""Writes kernels that sum over windows: each element that a program loads is added to all sums that need it.
+"""Writes kernels that sum over the places of windows: each element that a program loads is added to all sums that need
+it.
 
     for each column of a window:                                   one program; unrolled, unless this takes many loads
         for each row of x that windows of the block's rows reach:
@@ -22,13 +23,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from cuesta._mlir import arith, ir, math, scf, tensor
+from cuesta._mlir import arith, ir, math, scf
 from cuesta.dialects import tt
-from cuesta.dialects.kernel_fields import WindowedDim, windowed_dims
-from cuesta.dialects.kernel_module import body_ops
-from cuesta.dialects.tt.types import element_of, shape_of
-from cuesta.lowering.linalg_to_tt.frame import Frame, Value, common_shape, stretched
+from cuesta.dialects.kernel_fields import WindowedDim
+from cuesta.dialects.tt.types import shape_of
+from cuesta.errors import Unsupported
+from cuesta.lowering.linalg_to_tt.frame import Frame, Value, stretched
 from cuesta.lowering.linalg_to_tt.kernel import KernelWriter, Node
+from cuesta.lowering.linalg_to_tt.windows.images import Images
 
 #: The most loads of an unrolled loop over the columns of a window: Triton's time grows with the loads times the ops.
 _UNROLLED = 48
@@ -57,18 +59,24 @@ class _Windows:
     rows: int
     neighbours: int
     starts: Mapping[int, Value | None]
-    down: WindowedDim = field(init=False)
-    across: WindowedDim = field(init=False)
+    images: Images = field(init=False)
     #: the scalar position of the block's first row
     top: Value = field(init=False)
 
     def __post_init__(self) -> None:
-        self.down, self.across = windowed_dims(self.node.op)
+        (_, (*_, channels)), *_ = self.node.inputs
+        self.images = Images(self.writer, self.node, channels)
         frame = self.writer.frame
         for c, start in self.starts.items():
             if c not in (self.down.loop, self.across.loop):
                 frame.place(c, start)
         self._place_columns(frame, 0)
+        for dim, block in ((self.down, self.rows), (self.across, self.neighbours)):
+            if dim.loop >= 0 and block % dim.spread:
+                raise Unsupported(
+                    f"{block} neighbouring windows, not a multiple of their spread {dim.spread}, at "
+                    f"{self.node.op.location}"
+                )
         start = self.starts.get(self.down.loop)
         self.top = frame.scalar(0) if start is None else start
 
@@ -81,6 +89,14 @@ class _Windows:
         finished = [self._row(n // self.neighbours, n % self.neighbours, total) for n, total in enumerate(sums)]
         for row in finished:
             row.store_all()
+
+    @property
+    def down(self) -> WindowedDim:
+        return self.images.down
+
+    @property
+    def across(self) -> WindowedDim:
+        return self.images.across
 
     @property
     def _split(self) -> list[int]:
@@ -120,26 +136,27 @@ class _Windows:
     def _sums(self) -> list[Value]:
         """The sums, as blocks of columns and channels: of each row, those of each thread's first columns come first."""
         frame = self.writer.frame
-        heights, widths = (self._places(dim) for dim in (self.down, self.across))
-        readers = _readers(self.down, self.rows, heights)
-        shape = self._shape
-        sample = self._sample()
-        lines = {offset: [tt.splat(v, shape) for v in self._line(sample, offset)] for offset in sorted(readers)}
+        heights, widths = (self.images.places(dim) for dim in (self.down, self.across))
+        lines_of = self.down.readers(self.rows, range(heights))
+        shape = self.images.shape
+        sample = self.images.sample(self._sample())
+        top = self.images.top(self.top)
+        lines = {offset: self.images.line(sample, top, offset) for offset in sorted(lines_of)}
         kind = self.node.op.results[0].type.element_type
         sums = [tt.full(shape, kind, 0) for _ in range(self.rows * self.neighbours)]
-        columns = _readers(self.across, self.neighbours, widths)
-        if len(lines) * len(columns) + heights * widths <= _UNROLLED:
+        columns = self.across.readers(self.neighbours, range(widths))
+        if self.across.spread > 1 or len(lines) * len(columns) + heights * widths <= _UNROLLED:
             weights = [self._weights(frame.scalar(j)) for j in range(widths)]
             for shift, taken in sorted(columns.items()):
-                sums = self._column(frame.scalar(shift), {n: weights[j] for n, j in taken}, lines, readers, sums)
+                sums = self._column(frame.scalar(shift), {n: weights[j] for n, j in taken}, lines, lines_of, sums)
             return sums
-        return self._looped(widths, lines, readers, sums)
+        return self._looped(widths, lines, lines_of, sums)
 
     def _looped(
         self,
         widths: int,
-        lines: Mapping[int, Sequence[Value]],
-        readers: Mapping[int, Sequence[tuple[int, int]]],
+        lines: Mapping[int, tuple[Value, Value]],
+        lines_of: Mapping[int, Sequence[tuple[int, int]]],
         sums: list[Value],
     ) -> list[Value]:
         """The sums by a loop over the columns of windows. In turn j the first of a thread's columns is at place j of
@@ -151,9 +168,10 @@ class _Windows:
 
         def turn(place: Value, taken: Mapping[int, _Column], sums: list[Value]) -> list[Value]:
             shift = arith.muli(place, frame.scalar(self.across.dilation))
+            shift = arith.subi(shift, frame.scalar(self.across.padding))
             if order[0]:
                 shift = arith.addi(shift, first)
-            return self._column(shift, {order[n]: weights for n, weights in taken.items()}, lines, readers, sums)
+            return self._column(shift, {order[n]: weights for n, weights in taken.items()}, lines, lines_of, sums)
 
         kept: list[_Column] = []  # the weights of the last places, the latest first
         for j in range(others):
@@ -175,48 +193,32 @@ class _Windows:
 
     def _columns(self, weights: Sequence[Value]) -> list[_Column]:
         """Weights, column by column."""
-        heights = self._places(self.down)
+        heights = self.images.places(self.down)
         return [list(weights[i : i + heights]) for i in range(0, len(weights), heights)]
 
     def _weights(self, place: Value) -> _Column:
         """The weights of one column of the windows; `place` is its number."""
-        return [stretched(self._weight(k, place), self._shape) for k in range(self._places(self.down))]
+        return [stretched(self._weight(k, place), self.images.shape) for k in range(self.images.places(self.down))]
 
     def _column(
         self,
         shift: Value,
         weights: Mapping[int, _Column],
-        lines: Mapping[int, Sequence[Value]],
-        readers: Mapping[int, Sequence[tuple[int, int]]],
+        lines: Mapping[int, tuple[Value, Value]],
+        lines_of: Mapping[int, Sequence[tuple[int, int]]],
         sums: Sequence[Value],
     ) -> list[Value]:
-        """The sums with the terms of one column of x added, `shift` from the first place of the block's windows.
+        """The sums with the terms of one column of x added, `shift` from where the block's windows begin.
         `weights` has those of its place in the windows of a thread's columns, by their numbers."""
-        offsets, mask = self._offsets(shift)
+        offsets, mask = self.images.offsets(self.writer.frame, shift)
         total = list(sums)
-        for offset, (pointer, inside) in lines.items():
-            within = inside if mask is None else arith.andi(inside, mask)
-            element = self._wide(tt.load(tt.addptr(pointer, offsets), within, 0))
-            for number, k in readers[offset]:
+        for offset, line in lines.items():
+            element = self.images.load(line, offsets, mask)
+            for number, k in lines_of[offset]:
                 for column, own in weights.items():
                     i = number * self.neighbours + column
                     total[i] = math.fma(element, own[k], total[i])
         return total
-
-    @property
-    def _shape(self) -> list[int]:
-        """The shape of a row of sums."""
-        return self.writer.frame.shape([self._channels, self.across.loop])
-
-    @property
-    def _channels(self) -> int:
-        (_, classes), *_ = self.node.inputs
-        return classes[-1]
-
-    def _places(self, dim: WindowedDim) -> int:
-        size = 1 if dim.place < 0 else self.writer.frame.sizes[dim.place]
-        assert isinstance(size, int)
-        return size
 
     def _weight(self, k: int, place: Value) -> Value:
         """The channels' weights of one place, in the type of the sums."""
@@ -226,73 +228,10 @@ class _Windows:
             if dim.place >= 0:
                 frame.positions[dim.place] = tt.splat(number, frame.unit)
         pointer, mask = self.writer.pointer(value, classes), frame.mask(classes)
-        return self._wide(tt.load(pointer, None if mask is None else stretched(mask, shape_of(pointer))))
+        return self.images.wide(tt.load(pointer, None if mask is None else stretched(mask, shape_of(pointer))))
 
-    def _sample(self) -> Value:
-        """The scalar pointer to the program's sample."""
-        others = {self._channels, *(n for dim in (self.down, self.across) for n in (dim.loop, dim.place))}
+    def _sample(self) -> Value | None:
+        """The scalar number of the program's sample; None for the first of all programs."""
+        others = {self.images.channels, *(n for dim in (self.down, self.across) for n in (dim.loop, dim.place))}
         samples = next((c for c in self.node.classes if c not in others), None)
-        start = None if samples is None else self.starts[samples]
-        pointer = self.writer.pointers[self._tensor]
-        if start is None:
-            return pointer
-        return tt.addptr(pointer, arith.muli(start, self.writer.frame.scalar(self._strides()[0])))
-
-    def _line(self, pointer: Value, offset: int) -> tuple[Value, Value]:
-        """The scalar pointer to a row of the tensor in the sample at `pointer`, and whether there is such a row;
-        `offset` counts from the first place of the block's first row."""
-        frame, strides = self.writer.frame, self._strides()
-        if self._is_trivial(self.down):
-            return pointer, arith.constant(ir.IntegerType.get_signless(1), 1)
-        row = arith.muli(self.top, frame.scalar(self.down.stride))
-        row = arith.addi(row, frame.scalar(offset - self.down.padding))
-        pointer = tt.addptr(pointer, arith.muli(row, frame.scalar(strides[-3 + self._is_trivial(self.across)])))
-        return pointer, _within(row, frame.scalar(0), frame.scalar(self.down.size))
-
-    def _offsets(self, shift: Value) -> tuple[Value, Value | None]:
-        """The offsets in a row of what lies `shift` from the first place of the block's windows, and the mask of those
-        within the row."""
-        frame, strides, shape = self.writer.frame, self._strides(), self._shape
-        offset, mask = frame.positions[self._channels], frame.mask([self._channels])
-        if not self._is_trivial(self.across):
-            shift = arith.subi(shift, frame.scalar(self.across.padding))
-            unit = frame.positions.get(self.across.loop, tt.splat(frame.scalar(0), frame.unit))
-            at = arith.muli(unit, frame.scalars.block(self.across.stride, list(shape_of(unit))))
-            at = arith.addi(at, tt.splat(shift, shape_of(unit)))
-            within = _within(at, *(frame.scalars.block(n, list(shape_of(unit))) for n in (0, self.across.size)))
-            mask = within if mask is None else arith.andi(*common_shape([within, mask]))
-            offset = arith.addi(*common_shape([frame.scaled(at, strides[-2]), offset]))
-        return stretched(offset, shape), None if mask is None else stretched(mask, shape)
-
-    def _wide(self, value: Value) -> Value:
-        kind = tt.block_type(shape_of(value), self.node.op.results[0].type.element_type)
-        return value if element_of(value) == element_of(kind) else arith.extf(kind, value)
-
-    # -- the tensor, [N, H, W, C] without dims of size 1 --------------------------------------
-    @property
-    def _tensor(self) -> Value:
-        (read,) = (op for op in body_ops(self.node.op) if op.name == tensor.ExtractOp.OPERATION_NAME)
-        value: Value = read.operands[0]
-        return value
-
-    def _strides(self) -> list[int]:
-        return list(self.writer.strides[self._tensor])  # type: ignore[arg-type]
-
-    @staticmethod
-    def _is_trivial(dim: WindowedDim) -> bool:
-        return dim.size == 1
-
-
-def _within(x: Value, zero: Value, size: Value) -> Value:
-    predicate = arith.CmpIPredicate
-    return arith.andi(arith.cmpi(predicate.sge, x, zero), arith.cmpi(predicate.slt, x, size))
-
-
-def _readers(dim: WindowedDim, count: int, places: int) -> dict[int, list[tuple[int, int]]]:
-    """What lies so far from the first place of the first of `count` neighbouring windows → the windows that have it, by
-    number, and its place in each."""
-    readers: dict[int, list[tuple[int, int]]] = {}
-    for number in range(count):
-        for place in range(places):
-            readers.setdefault(number * dim.stride + place * dim.dilation, []).append((number, place))
-    return readers
+        return None if samples is None else self.starts[samples]
