@@ -40,8 +40,9 @@ def write_window_weights(
     assert parts is not None
     down, across = windowed_dims(node.op)
     for dim, block in ((down, blocks.get(down.loop, 1)), (across, neighbours)):
-        if dim.loop >= 0 and not writer.frame.scalars.divides(block, writer.frame.sizes[dim.loop]):
-            raise Unsupported(f"{block} windows at once, which does not divide all, at {node.op.location}")
+        count = writer.frame.sizes[dim.loop] if dim.loop >= 0 else 1
+        if dim.loop >= 0 and not writer.frame.scalars.divides(block, count):
+            raise Unsupported(f"{block} windows at once, which does not divide all {count}, at {node.op.location}")
     _WeightSums(writer, node, parts, starts, blocks, neighbours).write()
 
 

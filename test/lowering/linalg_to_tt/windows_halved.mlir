@@ -1,12 +1,9 @@
-// RUN: cuesta-opt --split-input-file --pass-pipeline='builtin.module(cuesta-to-linalg{checks=false},form-kernels{target=gpu},plan-memory,choose-blocks,halve-blocks{times=5},linalg-to-tt)' %s | filecheck %s
-// RUN: not cuesta-opt --split-input-file --pass-pipeline='builtin.module(cuesta-to-linalg{checks=false},form-kernels{target=gpu},plan-memory,choose-blocks,halve-blocks{times=16},linalg-to-tt)' %s 2>&1 | filecheck --check-prefix=SMALL %s
+// RUN: cuesta-opt --split-input-file --pass-pipeline='builtin.module(cuesta-to-linalg{checks=false},form-kernels{target=gpu},plan-memory,choose-blocks,halve-blocks{times=4},linalg-to-tt)' %s | filecheck %s
 
 // A smaller block has fewer channels, then fewer places of a window: here one row of places, of which it stores three.
-// Halved further, the rows of a group do not divide into blocks, which is an error, not a sum that lacks rows.
 // CHECK: "tt.reduce"(%{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}})
 // CHECK-COUNT-3: "tt.store"
 // CHECK-NOT: "tt.store"
-// SMALL: windows at once, which does not divide all
 module {
 func.func @graph(%x: tensor<264x7x4x16xbf16> {cuesta.strides = [448, 64, 16, 1]}, %g: tensor<264x1x1x7x4x16xbf16> {cuesta.strides = [448, 448, 448, 64, 16, 1]}) -> (tensor<264x1x3x3x16xf32> {cuesta.strides = [144, 144, 48, 16, 1]}) {
   %0 = "cuesta.depthwise_weight"(%x, %g) {stride = [1, 1], padding = [1, 1], dilation = [1, 1]} : (tensor<264x7x4x16xbf16>, tensor<264x1x1x7x4x16xbf16>) -> tensor<264x1x3x3x16xf32>
