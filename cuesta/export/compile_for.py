@@ -256,6 +256,11 @@ class _OnDevice(FakeTensorProp):
             node.replace_input_with(source, copy)
         return result
 
+    def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
+        if target in (_ATEN.convolution.default, _ATEN.convolution_backward.default):
+            args = tree_map(_as_lines, args)
+        return super().call_function(target, args, kwargs)
+
     def run_node(self, node: torch.fx.Node) -> Any:
         if node.target is not _ATEN.view.default:
             return super().run_node(node)
@@ -268,6 +273,14 @@ class _OnDevice(FakeTensorProp):
                 return super().run_node(node)
             finally:
                 node.target = _ATEN.view.default
+
+
+def _as_lines(value: Any) -> Any:
+    """An operand of a convolution. Where it has one dim of places, torch copies it if it is not contiguous, which a
+    torch without CUDA cannot do with a fake tensor on a GPU: this returns the copy."""
+    if not isinstance(value, torch.Tensor) or value.dim() != 3 or value.is_contiguous():
+        return value
+    return torch.empty(value.shape, dtype=value.dtype, device=value.device)
 
 
 def _on(value: Any, device: torch.device) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 import cuesta
@@ -185,3 +186,17 @@ def test_views_of_what_a_gpu_lays_out_differently() -> None:
     # The convolution, its bias and gelu are one kernel; the weight is copied into the order of its places.
     assert [kernel.name for kernel in compiled.kernels] == ["copy", "convolution_gelu"], str(compiled)
     assert compiled.aten_calls == {"aten.addmm.default": 1}
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_convolutions_of_tokens(training: bool) -> None:
+    """Of one dim, depthwise, as state space models have it: torch copies what is transposed before the convolution."""
+    convolution = nn.Conv1d(32, 32, 4, padding=3, groups=32)
+
+    def mixed(x: torch.Tensor) -> torch.Tensor:
+        return F.silu(convolution(x.transpose(1, 2))[..., : x.shape[1]]).transpose(1, 2).sum()
+
+    x = torch.randn(2, 20, 32, requires_grad=training)
+    compiled = cuesta.compile_for(mixed, (x,), target="cuda:90", training=training)
+    assert [kernel.name for kernel in compiled.kernels][:2] == ["copy", "convolution"], str(compiled)
+    assert set(compiled.aten_calls) == ({"aten.convolution_backward.default"} if training else set())

@@ -118,8 +118,8 @@ def _is_read_back(gradient: ir.Value, weight: ir.Value, stride: Sequence[int], p
 
 
 def _has_windows(gradient: ir.Value, x: ir.Value, weight: ir.Value, padding: Sequence[int]) -> bool:
-    """Whether a kernel of ours sums over the windows: they are small, and several lie side by side."""
-    return _is_small(weight) and _reads(x, weight, padding) and static(shape_of(gradient)[3]) > 1
+    """Whether a kernel of ours sums over the windows: there are several, and they are small."""
+    return _is_small(weight) and _reads(x, weight, padding) and max(map(static, shape_of(gradient)[2:])) > 1
 
 
 def _is_small(weight: ir.Value) -> bool:
@@ -134,18 +134,22 @@ def _weight_gradient(
     padding: Sequence[int],
     dilation: Sequence[int],
 ) -> ir.Value:
-    """The gradient of a weight [C, 1, h, w]."""
-    samples, channels, rows, columns = shape_of(gradient)
-    window = static_shape(weight)[2:]
+    """The gradient of a weight [C, 1, h, w]. Threads have windows side by side, so rows and columns change places where
+    there is one column, as in a convolution of tokens."""
+    order = [2, 3] if shape_of(gradient)[3] != 1 else [3, 2]
+    samples, channels = shape_of(gradient)[:2]
+    rows, columns = (static(shape_of(gradient)[d]) for d in order)
+    window = [static_shape(weight)[d] for d in order]
     programs = _PROGRAMS if math.prod(window) <= _FEW else _PROGRAMS_OF_MORE
-    groups, row_groups = _groups(samples, static(rows), programs / -(-static(channels) // _CHANNELS))
+    groups, row_groups = _groups(samples, rows, programs / -(-static(channels) // _CHANNELS))
     in_group = static(samples) // static(groups) if groups != samples else 1
-    sizes = [groups, in_group, row_groups, static(rows) // row_groups, columns, channels]
+    sizes = [groups, in_group, row_groups, rows // row_groups, columns, channels]
     result = types.tensor([groups, row_groups, *window, channels], opmath(spelling_of(x)))
-    images, places = (_B.permute(v, CHANNELS_LAST) for v in (x, gradient))
-    parts = DepthwiseWeight(images, _B.reshape(places, sizes), stride, padding, dilation, result).result
+    images, windows = (_B.permute(v, [0, *order, 1]) for v in (x, gradient))
+    steps = ([given[d - 2] for d in order] for given in (stride, padding, dilation))
+    parts = DepthwiseWeight(images, _B.reshape(windows, sizes), *steps, result).result
     total = _B.convert(_B.reduce("sum", parts, [0, 1]), spelling_of(weight))
-    return _B.reshape(_B.permute(total, [2, 0, 1]), shape_of(weight))
+    return _B.reshape(_B.permute(total, [2, *(d - 2 for d in order)]), shape_of(weight))
 
 
 def _groups(samples: Number, rows: int, wanted: float) -> tuple[Number, int]:
