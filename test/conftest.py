@@ -10,14 +10,16 @@ from __future__ import annotations
 import contextlib
 import io
 import itertools
+import json
 import os
 import random
 import re
 import shlex
 import subprocess
+import sys
 import sysconfig
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -163,6 +165,87 @@ def no_trials(monkeypatch: pytest.MonkeyPatch) -> None:
 
     test_product_trial.py tests the measurement."""
     monkeypatch.setattr(machine_trial, "is_measured", lambda: False)
+
+
+#: Loads the modules that argv names, then forks for each program that it is sent, as a line of JSON. Answers with the
+#: exit status. Its own handler of the process's end is the last to run, and leaves out what Python does after that: to
+#: take the modules apart takes two seconds.
+_FORKER = """
+import atexit, importlib, json, os, sys
+def leave():
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
+atexit.register(leave)
+for name in sys.argv[1:]:
+    importlib.import_module(name)
+for line in sys.stdin:
+    job = json.loads(line)
+    child = os.fork()
+    if child == 0:
+        os.environ.clear()
+        os.environ.update(job["environment"])
+        for descriptor, path in enumerate(job["files"]):
+            os.dup2(os.open(path, os.O_RDWR), descriptor)
+        sys.argv = ["-c", *job["arguments"]]
+        status = 1
+        exec(job["program"])
+        break
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+status = 0
+"""
+
+
+class Forker:
+    """Runs Python programs in processes that have loaded the same modules and done nothing with them. torch and Dynamo
+    take a process that starts anew six seconds to load."""
+
+    def __init__(self, modules: Sequence[str], environment: Mapping[str, str]) -> None:
+        line = [sys.executable, "-c", _FORKER, *modules]
+        self._process = subprocess.Popen(
+            line, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def __call__(
+        self, program: str, *arguments: str | Path, environment: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Runs the program to its end. The environment is that of this process, or the one given. Variables that torch
+        reads when it is imported have no effect."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        with contextlib.ExitStack() as stack:
+            files = [stack.enter_context(tempfile.NamedTemporaryFile("r")) for _ in range(3)]
+            job = {
+                "program": program,
+                "arguments": [str(argument) for argument in arguments],
+                "environment": dict(os.environ if environment is None else environment),
+                "files": [file.name for file in files],
+            }
+            self._process.stdin.write(json.dumps(job) + "\n")
+            self._process.stdin.flush()
+            status = int(self._process.stdout.readline())
+            return subprocess.CompletedProcess(program, status, files[1].read(), files[2].read())
+
+    def end(self) -> None:
+        self._process.communicate()
+
+
+@pytest.fixture(scope="session")
+def start_forker() -> Iterator[Callable[..., Forker]]:
+    """`start_forker(modules, environment)` → a Forker, which ends with the tests."""
+    with contextlib.ExitStack() as stack:
+
+        def start(modules: Sequence[str], environment: Mapping[str, str] | None = None) -> Forker:
+            forker = Forker(modules, os.environ if environment is None else environment)
+            stack.callback(forker.end)
+            return forker
+
+        yield start
+
+
+@pytest.fixture(scope="session")
+def forked(start_forker: Callable[..., Forker]) -> Forker:
+    """`forked(program, *arguments)` runs a Python program in a process that has loaded torch and Dynamo, not cuesta."""
+    return start_forker(["torch._dynamo", "torch._functorch.aot_autograd"])
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:

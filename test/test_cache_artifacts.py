@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 import torch
@@ -54,18 +53,12 @@ print(cuesta.report().graphs[0].cache["reason"])
 """
 
 
-def test_another_process_compiles_nothing(tmp_path: Path) -> None:
+def test_another_process_compiles_nothing(tmp_path: Path, forked: Callable[..., CompletedProcess[str]]) -> None:
     assert not compile_and_run()[0]
     saved = torch.compiler.save_cache_artifacts()
     assert saved is not None and len(saved[1].artifacts["cuesta"]) == 1
     (tmp_path / "artifacts").write_bytes(saved[0])
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, tmp_path / "artifacts"],
-        env={**os.environ, "CUESTA_CACHE_DIR": ""},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = forked(PROGRAM, tmp_path / "artifacts", environment={**os.environ, "CUESTA_CACHE_DIR": ""})
     assert done.returncode == 0 and "load_cache_artifacts" in done.stdout, done.stderr
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import gc
-import subprocess
-import sys
 import weakref
+from collections.abc import Callable
+from subprocess import CompletedProcess
 
 import pytest
 import torch
@@ -114,7 +114,7 @@ def test_it_is_held_back_while_dynamo_traces() -> None:
     assert seen == [False, False]
 
 
-def test_it_is_held_back_from_dynamos_first_frame_on() -> None:
+def test_it_is_held_back_from_dynamos_first_frame_on(forked: Callable[..., CompletedProcess[str]]) -> None:
     code = """
 import gc, torch
 f = torch.compile(lambda x: x.exp(), backend="cuesta")
@@ -122,5 +122,5 @@ torch._dynamo.on_compile_start(lambda _: print(gc.isenabled()))
 f(torch.zeros(2))
 print(gc.isenabled())
 """
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    run = forked(code)
     assert run.stdout.split() == ["False", "True"], run.stderr

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pickle
 import re
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 import torch
@@ -44,12 +44,12 @@ def test_a_graph_with_one_of_them_can_be_kept() -> None:
     assert [n.target for n in again.graph.nodes if n.op == "call_function"] == [torch.ops.cuesta.packed_mm.default]
 
 
-def test_the_backend_defines_none() -> None:
+def test_the_backend_defines_none(forked: Callable[..., CompletedProcess[str]]) -> None:
     code = (
         "import torch, cuesta.driver.backend\n"
         "assert not [s for s in torch._C._jit_get_all_schemas() if s.name.startswith('cuesta::')]\n"
         "torch.ops.cuesta.packed_mm\n"
         "print([s.name for s in torch._C._jit_get_all_schemas() if s.name.startswith('cuesta::')])\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
+    done = forked(code)
     assert done.stdout.strip() == "['cuesta::packed_mm']", done.stderr

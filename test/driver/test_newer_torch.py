@@ -1,13 +1,13 @@
 """With a torch that is newer than any that was tested: one warning, and what cannot be compiled runs op by op.
 
-Each case is a process of its own, because names are imported once in a process.
+Each case is a process of its own, because names are imported once in a process. It has loaded torch, and not cuesta.
 """
 
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
+from collections.abc import Callable
+from subprocess import CompletedProcess
 
 import pytest
 import torch
@@ -36,22 +36,27 @@ for report in cuesta.report().as_dict()["graphs"]:
 NEWER = 'torch.__version__ = "2.99.0"\n'
 
 
-def run(lose: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    strict = {name: value for name, value in os.environ.items() if name != "CUESTA_STRICT"}
-    return subprocess.run(
-        [sys.executable, "-c", PROGRAM.format(lose=lose)],
-        env={**strict, **environment},
-        capture_output=True,
-        text=True,
-    )
+#: Runs a program in a process of its own.
+Forked = Callable[..., CompletedProcess[str]]
 
 
-def warnings_of(done: subprocess.CompletedProcess[str]) -> list[str]:
+@pytest.fixture
+def run(forked: Forked) -> Forked:
+    """`run(lose, **environment)` runs PROGRAM."""
+
+    def with_loss(lose: str, **environment: str) -> CompletedProcess[str]:
+        strict = {name: value for name, value in os.environ.items() if name != "CUESTA_STRICT"}
+        return forked(PROGRAM.format(lose=lose), environment={**strict, **environment})
+
+    return with_loss
+
+
+def warnings_of(done: CompletedProcess[str]) -> list[str]:
     assert done.returncode == 0, done.stderr
     return [line for line in done.stderr.splitlines() if "torch 2.99.0" in line]
 
 
-def test_one_warning_and_compiled_graphs() -> None:
+def test_one_warning_and_compiled_graphs(run: Forked) -> None:
     done = run(NEWER)
     (warning,) = warnings_of(done)
     assert f"torch 2.99.0 is newer than those that cuesta was tested with ({torch_versions.tested()})" in warning
@@ -71,21 +76,21 @@ def test_one_warning_and_compiled_graphs() -> None:
         ("import sys\nsys.modules['torch._functorch._aot_autograd.autograd_cache'] = None", "autograd_cache"),
     ],
 )
-def test_a_name_that_the_backend_imports(lose: str, name: str) -> None:
+def test_a_name_that_the_backend_imports(lose: str, name: str, run: Forked) -> None:
     done = run(NEWER + lose)
     (warning,) = warnings_of(done)
     assert "graphs run op by op" in warning and name in warning and torch_versions.tested() in warning
     assert set(done.stdout.splitlines()) == {"whole runs op by op"}
 
 
-def test_a_name_that_is_looked_up_while_compiling() -> None:
+def test_a_name_that_is_looked_up_while_compiling(run: Forked) -> None:
     lose = "import torch._functorch.partitioners\ndel torch._functorch.partitioners.min_cut_rematerialization_partition"
     done = run(NEWER + lose)
     assert any("min_cut_rematerialization_partition" in warning for warning in warnings_of(done))
     assert "whole runs op by op" in done.stdout
 
 
-def test_a_function_that_takes_other_arguments() -> None:
+def test_a_function_that_takes_other_arguments(run: Forked) -> None:
     lose = "torch._functorch.aot_autograd.aot_module_simplified = lambda gm: gm"
     done = run(NEWER + lose)
     untested, lost = warnings_of(done)
@@ -93,7 +98,7 @@ def test_a_function_that_takes_other_arguments() -> None:
     assert "whole runs op by op" in done.stdout
 
 
-def test_a_backward_graph_alone() -> None:
+def test_a_backward_graph_alone(run: Forked) -> None:
     lose = """
 import cuesta.driver.compile_graph as compiling
 def donated(gm): raise AttributeError("module 'torch' has no attribute '_of_old'")
@@ -104,22 +109,22 @@ compiling.donated_arguments = donated
     assert set(done.stdout.splitlines()) == {"forward is compiled", "backward runs op by op"}
 
 
-def test_strict_raises() -> None:
+def test_strict_raises(run: Forked) -> None:
     done = run(NEWER + "torch._functorch.aot_autograd.aot_module_simplified = lambda gm: gm", CUESTA_STRICT="1")
     assert done.returncode != 0 and "TypeError" in done.stderr
 
 
-def test_with_a_tested_torch_a_lost_name_is_an_error() -> None:
+def test_with_a_tested_torch_a_lost_name_is_an_error(run: Forked) -> None:
     tested = f'torch.__version__ = "{torch_versions.NEWEST[0]}.{torch_versions.NEWEST[1]}.0"\n'
     done = run(tested + "del torch._functorch.aot_autograd.aot_module_simplified")
     assert done.returncode != 0 and "cannot import name 'aot_module_simplified'" in done.stderr
 
 
-def test_a_public_function_says_what_is_missing() -> None:
+def test_a_public_function_says_what_is_missing(forked: Forked) -> None:
     program = (
         f"import torch\n{NEWER}import torch._guards\ndel torch._guards.TracingContext\nimport cuesta\ncuesta.audit"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    done = forked(program)
     (line,) = [line for line in done.stderr.splitlines() if line.startswith("cuesta.errors.Unsupported")]
     assert "cuesta.audit cannot be used" in line and "TracingContext" in line
 

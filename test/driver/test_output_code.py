@@ -5,10 +5,9 @@ from __future__ import annotations
 import logging
 import os
 import re
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
@@ -71,6 +70,9 @@ def test_training_is_kept_too(tmp_path: Path) -> None:
     assert [graph.name for graph in cuesta.report().graphs[-2:]] == ["forward", "backward"]
 
 
+#: Runs a program in a process of its own.
+Forked = Callable[..., CompletedProcess[str]]
+
 PROGRAM = """
 import sys, torch
 sys.modules["cuesta.driver.lower"] = None  # nothing is compiled
@@ -83,10 +85,9 @@ torch.testing.assert_close(loaded(x), (x.sin() + 1).softmax(-1))
 
 
 @AOT_COMPILE
-def test_another_process_loads_it_without_compiling(tmp_path: Path) -> None:
+def test_another_process_loads_it_without_compiling(tmp_path: Path, forked: Forked) -> None:
     path = saved(f, torch.ones(3, 4), tmp_path / "f")
-    command = [sys.executable, "-c", PROGRAM, path, str(torch.get_num_threads())]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = forked(PROGRAM, path, str(torch.get_num_threads()))
     assert done.returncode == 0, done.stderr
 
 
@@ -133,11 +134,10 @@ print([(graph.name, graph.cache["hit"]) for graph in cuesta.report().graphs])
 """
 
 
-def test_a_warm_process_does_not_trace_again(tmp_path: Path) -> None:
+def test_a_warm_process_does_not_trace_again(tmp_path: Path, forked: Forked) -> None:
     folders = {"CUESTA_CACHE_DIR": str(tmp_path / "ours"), "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "torch")}
     for state, hit in (("cold", False), ("warm", True)):
-        command = [sys.executable, "-c", WARM, state]
-        done = subprocess.run(command, env={**os.environ, **folders}, capture_output=True, text=True, check=False)
+        done = forked(WARM, state, environment={**os.environ, **folders})
         assert done.returncode == 0, done.stderr
         assert done.stdout.strip() == str([("forward", hit), ("backward", hit)])
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
@@ -194,11 +193,9 @@ print(cuesta.report().graphs[0].cache["hit"])
 """
 
 
-def test_a_cached_program_brings_its_kernels(tmp_path: Path) -> None:
+def test_a_cached_program_brings_its_kernels(tmp_path: Path, forked: Callable[..., CompletedProcess[str]]) -> None:
     for expected in ("False", "True"):
-        done = subprocess.run(
-            [sys.executable, "-c", _FROM_THE_CACHE, str(tmp_path)], capture_output=True, text=True, check=False
-        )
+        done = forked(_FROM_THE_CACHE, tmp_path)
         assert done.stdout.strip() == expected, done.stderr
 
 

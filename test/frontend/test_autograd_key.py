@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 import torch
@@ -54,7 +54,9 @@ def test_torchs_sources_are_read_where_one_has_changed_since_they_were_installed
     assert key() == b"read"
 
 
-def test_a_graph_that_torch_keeps_loads_no_code_generator_of_inductors(tmp_path: Path) -> None:
+def test_a_graph_that_torch_keeps_loads_no_code_generator_of_inductors(
+    tmp_path: Path, forked: Callable[..., CompletedProcess[str]]
+) -> None:
     program = """
 import sys, torch
 from torch._dynamo.utils import counters
@@ -67,12 +69,11 @@ parts = ("lowering", "select_algorithm", "scheduler")
 print([part for part in parts if f"torch._inductor.{part}" in sys.modules])
 """
     environment = {**os.environ, "CUESTA_CACHE_DIR": str(tmp_path)}
-    command = [sys.executable, "-c", program]
-    found = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    assert found.stdout.split() == ["1", "[]"]
+    found = forked(program, environment=environment)
+    assert found.stdout.split() == ["1", "[]"], found.stderr
 
 
-def test_what_asks_for_the_generator_of_python_code_gets_it(tmp_path: Path) -> None:
+def test_what_asks_for_the_generator_of_python_code_gets_it(forked: Callable[..., CompletedProcess[str]]) -> None:
     program = """
 import sys
 from cuesta.frontend.capture.autograd_key import keys_of_ours
@@ -89,5 +90,5 @@ with keys_of_ours("a"):
     from torch._inductor.codegen.wrapper import PythonWrapperCodegen
 print(PythonWrapperCodegen.__module__, name in sys.modules)
 """
-    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert found.stdout.split()[-2:] == ["torch._inductor.codegen.wrapper", "True"]
+    found = forked(program)
+    assert found.stdout.split()[-2:] == ["torch._inductor.codegen.wrapper", "True"], found.stderr
