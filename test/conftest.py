@@ -226,12 +226,13 @@ class Forker:
             return subprocess.CompletedProcess(program, status, files[1].read(), files[2].read())
 
     def end(self) -> None:
-        self._process.communicate()
+        if self._process.poll() is None:
+            self._process.communicate()
 
 
 @pytest.fixture(scope="session")
 def start_forker() -> Iterator[Callable[..., Forker]]:
-    """`start_forker(modules, environment)` → a Forker, which ends with the tests."""
+    """`start_forker(modules, environment)` → a Forker, which ends with the tests at the latest."""
     with contextlib.ExitStack() as stack:
 
         def start(modules: Sequence[str], environment: Mapping[str, str] | None = None) -> Forker:

@@ -53,63 +53,43 @@ class Outcome:
         return [graph["hit"] for graph in self.graphs]
 
 
-#: A process that has loaded everything and compiled nothing, and forks one like itself for each program that it is
-#: sent, as a line of JSON; it answers with the exit status. To load everything anew for each takes seconds.
-FORKER = """
-import json, os, sys
-import torch._dynamo, cuesta.driver.backend, cuesta.driver.lower
-for line in sys.stdin:
-    job = json.loads(line)
-    child = os.fork()
-    if child == 0:
-        os.environ.clear()
-        os.environ.update(job["environment"])
-        for descriptor, path in ((1, job["out"]), (2, job["errors"])):
-            os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT), descriptor)
-        exec(job["program"], {"__name__": "__main__"})
-        break
-    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+#: Makes a namespace in which this process alone sees the mounts of the shell command {mount}, like `unshare --mount
+#: --map-root-user`.
+MOUNT = """
+import ctypes, os, subprocess
+libc, user, group = ctypes.CDLL(None, use_errno=True), os.getuid(), os.getgid()
+assert libc.unshare(0x10000000 | 0x00020000) == 0, os.strerror(ctypes.get_errno())  # CLONE_NEWUSER | CLONE_NEWNS
+for name, text in (("setgroups", "deny"), ("uid_map", f"0 {{user}} 1"), ("gid_map", f"0 {{group}} 1")):
+    with open(f"/proc/self/{{name}}", "w") as file:
+        file.write(text)
+assert libc.mount(b"none", b"/", None, 0x4000 | 0x40000, None) == 0  # MS_REC | MS_PRIVATE
+subprocess.run({mount!r}, shell=True, check=True)
+"""
+
+#: Prints the modules of torch and cuesta that were loaded from files.
+MODULES = """
+import sys
+files = {name for name, module in sys.modules.items() if getattr(module, "__file__", None) and module.__spec__}
+print(*sorted(name for name in files if name.startswith(("torch.", "cuesta."))))
 """
 
 
-class Forker:
-    """Runs programs in processes that begin alike, in an environment of their own."""
+@dataclass(frozen=True)
+class Fresh:
+    """Runs programs in processes that have loaded everything and compiled nothing."""
 
-    def __init__(self, folder: Path, mount: str = "") -> None:
-        """`mount` is a shell command, in a namespace that only these processes see."""
-        line = [sys.executable, "-c", FORKER]
-        if mount:
-            line = ["unshare", "--mount", "--map-root-user", "sh", "-c", f'{mount} && exec "$@"', "sh", *line]
-        self._folder = folder
-        self._process = subprocess.Popen(
-            line, env=environment({}), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
+    fork: Callable[..., subprocess.CompletedProcess[str]]
 
-    def __enter__(self) -> Forker:
-        return self
+    def status(self, variables: dict[str, object], before: str = "", mount: str = "") -> tuple[int, str, str]:
+        """Exit status, output and errors of PROGRAM after the Python of `before`. `mount` is a shell command, in a
+        namespace that only this process sees."""
+        mounting = MOUNT.format(mount=mount) if mount else ""
+        done = self.fork(mounting + before + PROGRAM, environment=environment(variables))
+        return done.returncode, done.stdout, done.stderr
 
-    def __exit__(self, *_: object) -> None:
-        assert self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdin.close()
-        self._process.wait()
-        self._process.stdout.close()
-
-    def status(self, variables: dict[str, object], before: str = "") -> tuple[int, str, str]:
-        """Exit status, output and errors of PROGRAM after the Python of `before`."""
-        assert self._process.stdin is not None and self._process.stdout is not None
-        paths = {name: self._folder / name for name in ("out", "errors")}
-        for path in paths.values():
-            path.unlink(missing_ok=True)
-        job = {name: str(path) for name, path in paths.items()}
-        request = {**job, "program": before + PROGRAM, "environment": environment(variables)}
-        self._process.stdin.write(json.dumps(request) + "\n")
-        self._process.stdin.flush()
-        status = int(self._process.stdout.readline())
-        return status, paths["out"].read_text(), paths["errors"].read_text()
-
-    def run(self, variables: dict[str, object], before: str = "") -> Outcome:
+    def run(self, variables: dict[str, object], before: str = "", mount: str = "") -> Outcome:
         """What PROGRAM said, which must come to its end."""
-        status, out, errors = self.status(variables, before)
+        status, out, errors = self.status(variables, before, mount)
         assert status == 0, errors
         return Outcome(json.loads(out), errors.splitlines())
 
@@ -122,10 +102,16 @@ def environment(variables: dict[str, object]) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def fresh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forker]:
-    """Fresh processes."""
-    with Forker(tmp_path_factory.mktemp("fresh")) as forker:
-        yield forker
+def fresh(start_forker: Callable[..., Any]) -> Iterator[Fresh]:
+    """Fresh processes. A first one says what a compile loads."""
+    variables = environment({"CUESTA_CACHE_DIR": ""})
+    first = start_forker(["torch._dynamo", "cuesta.driver.backend", "cuesta.driver.lower"], variables)
+    done = first(PROGRAM + MODULES, environment=variables)
+    first.end()
+    assert done.returncode == 0, done.stderr
+    forker = start_forker(done.stdout.splitlines()[-1].split(), variables)
+    yield Fresh(forker)
+    forker.end()
 
 
 @functools.cache
@@ -145,7 +131,7 @@ def mounts() -> None:
 
 
 @pytest.fixture(scope="module")
-def warm(fresh: Forker, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def warm(fresh: Fresh, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A cache that holds both graphs of PROGRAM; not to be written."""
     root = tmp_path_factory.mktemp("warm") / "cache"
     outcome = fresh.run({"CUESTA_CACHE_DIR": root})
@@ -153,12 +139,6 @@ def warm(fresh: Forker, tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert all(graph["reason"].startswith("no entry") for graph in outcome.graphs)
     assert len(entries(root)) == 2
     return root
-
-
-@pytest.fixture
-def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder beside tmp_path, which a test may mount over."""
-    return tmp_path_factory.mktemp("elsewhere")
 
 
 @pytest.fixture
@@ -185,7 +165,7 @@ def check_whole(root: Path) -> None:
 # The cache -------------------------------------------------------------------------------------------------------
 
 
-def test_a_cached_graph_runs_in_another_process(fresh: Forker, cache: Path) -> None:
+def test_a_cached_graph_runs_in_another_process(fresh: Fresh, cache: Path) -> None:
     outcome = fresh.run({"CUESTA_CACHE_DIR": cache})
     assert (outcome.hits, outcome.warnings) == ([True, True], [])
 
@@ -230,7 +210,7 @@ def _exchange(paths: list[Path]) -> None:
     ],
 )
 def test_a_damaged_entry_is_compiled_anew(
-    fresh: Forker, damage: Callable[[list[Path]], None], reason: str, cache: Path
+    fresh: Fresh, damage: Callable[[list[Path]], None], reason: str, cache: Path
 ) -> None:
     damage(entries(cache))
     outcome = fresh.run({"CUESTA_CACHE_DIR": cache})
@@ -242,7 +222,7 @@ def test_a_damaged_entry_is_compiled_anew(
     check_whole(cache)
 
 
-def test_an_entry_in_an_older_format_is_written_over(fresh: Forker, cache: Path) -> None:
+def test_an_entry_in_an_older_format_is_written_over(fresh: Fresh, cache: Path) -> None:
     for path in entries(cache):
         data = bytearray(path.read_bytes())
         data[8:12] = (0).to_bytes(4, "little")
@@ -261,7 +241,7 @@ def test_an_entry_in_an_older_format_is_written_over(fresh: Forker, cache: Path)
         "import torch; torch.__version__ = '2.12.0'",
     ],
 )
-def test_code_for_another_machine_or_version_is_not_taken(fresh: Forker, other: str, cache: Path) -> None:
+def test_code_for_another_machine_or_version_is_not_taken(fresh: Fresh, other: str, cache: Path) -> None:
     outcome = fresh.run({"CUESTA_CACHE_DIR": cache}, before=other)
     assert (outcome.hits, outcome.warnings) == ([False, False], [])
     assert all("no entry: " in graph["reason"] for graph in outcome.graphs)
@@ -276,28 +256,27 @@ def check_not_kept(outcome: Outcome, root: Path | str, reason: str) -> None:
     assert warning.startswith(f"compiled graphs are not cached: {root}") and reason in warning
 
 
-def test_a_file_where_the_cache_should_be(fresh: Forker, tmp_path: Path) -> None:
+def test_a_file_where_the_cache_should_be(fresh: Fresh, tmp_path: Path) -> None:
     root = tmp_path / "file"
     root.write_text("mine")
     check_not_kept(fresh.run({"CUESTA_CACHE_DIR": root}), root, "is a file, not a folder")
     assert root.read_text() == "mine"
 
 
-def test_a_folder_that_nobody_can_make(fresh: Forker) -> None:
+def test_a_folder_that_nobody_can_make(fresh: Fresh) -> None:
     check_not_kept(fresh.run({"CUESTA_CACHE_DIR": "/proc/cache"}), "/proc/cache", "No such file or directory")
 
 
 @pytest.mark.usefixtures("mounts")
-def test_a_read_only_disk(cache: Path, tmp_path: Path, elsewhere: Path) -> None:
+def test_a_read_only_disk(fresh: Fresh, cache: Path, tmp_path: Path) -> None:
     mount = f"mount --bind {shlex.quote(str(tmp_path))} {shlex.quote(str(tmp_path))} && mount -o remount,bind,ro "
     mount += shlex.quote(str(tmp_path))
-    with Forker(elsewhere, mount) as fresh:
-        outcome = fresh.run({"CUESTA_CACHE_DIR": cache})
-        assert (outcome.hits, outcome.warnings) == ([True, True], [])  # what is there is read
-        cold = tmp_path / "cold"
-        check_not_kept(fresh.run({"CUESTA_CACHE_DIR": cold}), cold, "Read-only file system")
-        _truncate(entries(cache))
-        outcome = fresh.run({"CUESTA_CACHE_DIR": cache})
+    outcome = fresh.run({"CUESTA_CACHE_DIR": cache}, mount=mount)
+    assert (outcome.hits, outcome.warnings) == ([True, True], [])  # what is there is read
+    cold = tmp_path / "cold"
+    check_not_kept(fresh.run({"CUESTA_CACHE_DIR": cold}, mount=mount), cold, "Read-only file system")
+    _truncate(entries(cache))
+    outcome = fresh.run({"CUESTA_CACHE_DIR": cache}, mount=mount)
     assert outcome.hits == [False, False]
     assert all("damaged: " in g["reason"] and "not kept: " in g["reason"] for g in outcome.graphs)
     assert len(outcome.warnings) == 2  # that it is damaged, and that it cannot be replaced
@@ -305,13 +284,12 @@ def test_a_read_only_disk(cache: Path, tmp_path: Path, elsewhere: Path) -> None:
 
 @pytest.mark.usefixtures("mounts")
 @pytest.mark.parametrize("variable", ["CUESTA_CACHE_DIR", "TMPDIR"])
-def test_a_full_disk(variable: str, tmp_path: Path, elsewhere: Path) -> None:
+def test_a_full_disk(fresh: Fresh, variable: str, tmp_path: Path) -> None:
     mount = (
         f"mount -t tmpfs -o size=4k tmpfs {shlex.quote(str(tmp_path))} && echo x > {shlex.quote(str(tmp_path))}/full"
     )
     variables: dict[str, object] = {"CUESTA_CACHE_DIR": "", variable: tmp_path}
-    with Forker(elsewhere, mount) as fresh:
-        outcome = fresh.run(variables)
+    outcome = fresh.run(variables, mount=mount)
     if variable == "TMPDIR":
         assert (outcome.hits, outcome.warnings) == ([False, False], [])
     else:
@@ -341,7 +319,7 @@ def test_two_processes_fill_one_cache(tmp_path: Path) -> None:
     ],
     ids=["before the rename", "in the middle"],
 )
-def test_a_process_that_dies_while_it_writes(fresh: Forker, death: str, tmp_path: Path) -> None:
+def test_a_process_that_dies_while_it_writes(fresh: Fresh, death: str, tmp_path: Path) -> None:
     before = f"""
 import os, resource, signal
 import cuesta.cache
@@ -379,7 +357,7 @@ def _writable(path: Path) -> None:
 
 @pytest.mark.parametrize("change", [_fifo, _link_without_end, _writable])
 def test_an_entry_that_is_not_to_be_trusted_is_compiled_anew(
-    fresh: Forker, change: Callable[[Path], None], cache: Path
+    fresh: Fresh, change: Callable[[Path], None], cache: Path
 ) -> None:
     for path in entries(cache):
         change(path)
@@ -390,7 +368,7 @@ def test_an_entry_that_is_not_to_be_trusted_is_compiled_anew(
     check_whole(cache)
 
 
-def test_a_cache_that_others_may_write_is_left_out(fresh: Forker, cache: Path) -> None:
+def test_a_cache_that_others_may_write_is_left_out(fresh: Fresh, cache: Path) -> None:
     cache.chmod(0o777)
     before = {path: path.stat().st_mtime_ns for path in cache.rglob("*")}
     outcome = fresh.run({"CUESTA_CACHE_DIR": cache})
@@ -404,7 +382,7 @@ def test_a_cache_that_others_may_write_is_left_out(fresh: Forker, cache: Path) -
 
 @pytest.mark.parametrize("text", [b"\xff\xfe", b"", b"aten.nobody.default\naten.wrote.default", b"[" * 100_000])
 def test_which_ops_stay_whole_is_found_out_anew_where_the_entry_says_nonsense(
-    fresh: Forker, text: bytes, cache: Path
+    fresh: Fresh, text: bytes, cache: Path
 ) -> None:
     (path,) = {*cache.glob("??/*.entry")} - {*entries(cache)}
     good = Cache(cache).get(path.stem)
@@ -425,9 +403,8 @@ print(cuesta.report().as_dict()["graphs"][0]["cache"]["reason"])
 """
 
 
-def test_a_limit_on_the_size_of_files_stops_no_compile(tmp_path: Path) -> None:
-    command, variables = [sys.executable, "-c", LIMITED], environment({"CUESTA_CACHE_DIR": tmp_path})
-    done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
+def test_a_limit_on_the_size_of_files_stops_no_compile(fresh: Fresh, tmp_path: Path) -> None:
+    done = fresh.fork(LIMITED, environment=environment({"CUESTA_CACHE_DIR": tmp_path}))
     assert done.returncode == 0, done.stderr
     assert f"not kept: {tmp_path} cannot be written" in done.stdout and "File too large" in done.stdout
     assert done.stderr.startswith(f"compiled graphs are not cached: {tmp_path} cannot be written")
@@ -444,21 +421,20 @@ def check_not_dumped(outcome: Outcome, root: Path | str, reason: str) -> None:
     assert f": {root} cannot be written: [Errno " in warning
 
 
-def test_a_dump_where_none_can_be(fresh: Forker, tmp_path: Path) -> None:
+def test_a_dump_where_none_can_be(fresh: Fresh, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     for root, reason in ((tmp_path / "file", "Not a directory"), (Path("/proc/dump"), "No such file or directory")):
         check_not_dumped(fresh.run({"CUESTA_CACHE_DIR": "", "CUESTA_DUMP": root}), root, reason)
 
 
 @pytest.mark.usefixtures("mounts")
-def test_a_dump_that_fills_the_disk(tmp_path: Path, elsewhere: Path) -> None:
+def test_a_dump_that_fills_the_disk(fresh: Fresh, tmp_path: Path) -> None:
     mount = f"mount -t tmpfs -o size=8k tmpfs {shlex.quote(str(tmp_path))}"
-    with Forker(elsewhere, mount) as fresh:
-        outcome = fresh.run({"CUESTA_CACHE_DIR": "", "CUESTA_DUMP": tmp_path})
+    outcome = fresh.run({"CUESTA_CACHE_DIR": "", "CUESTA_DUMP": tmp_path}, mount=mount)
     check_not_dumped(outcome, tmp_path, "No space left on device")
 
 
-def test_a_dump_has_a_file_a_stage_and_an_index(fresh: Forker, tmp_path: Path) -> None:
+def test_a_dump_has_a_file_a_stage_and_an_index(fresh: Fresh, tmp_path: Path) -> None:
     outcome = fresh.run({"CUESTA_CACHE_DIR": "", "CUESTA_DUMP": tmp_path})
     assert outcome.warnings == []
     for graph in outcome.graphs:
