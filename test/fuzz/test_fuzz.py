@@ -16,6 +16,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -234,15 +235,21 @@ def test_a_broken_lowering_is_found(factor: float, monkeypatch: pytest.MonkeyPat
         assert failure is None or (isinstance(failure, Failure) and failure.kind == "wrong value")
 
 
-def test_a_crash_is_a_failure_and_the_next_text_is_judged() -> None:
-    with Judge(exec) as judge:  # a text is Python here
-        crash = judge("import os; os.abort()")
-        assert crash is not None
-        assert crash.kind == "crashes"
-        assert crash.message == "the process ended with SIGABRT"
-        assert judge("1 + 1") is None
-        with pytest.raises(Unjudged, match="no such graph"):
-            judge("raise RuntimeError('no such graph')")
+@pytest.fixture(scope="module")
+def judge() -> Iterator[Judge[Any]]:
+    """A text is Python here. Several tests share a process as long as it lives: one takes six seconds to start."""
+    with Judge[Any](exec) as judge:
+        yield judge
+
+
+def test_a_crash_is_a_failure_and_the_next_text_is_judged(judge: Judge[Any]) -> None:
+    crash = judge("import os; os.abort()")
+    assert crash is not None
+    assert crash.kind == "crashes"
+    assert crash.message == "the process ended with SIGABRT"
+    assert judge("1 + 1") is None
+    with pytest.raises(Unjudged, match="no such graph"):
+        judge("raise RuntimeError('no such graph')")
 
 
 def test_control_c_ends_a_hunt(tmp_path: Path) -> None:
@@ -265,20 +272,18 @@ def test_control_c_ends_a_hunt(tmp_path: Path) -> None:
     "told, fresh",
     [("no such graph", False), ("CUDA error: device-side assert triggered", True)],
 )
-def test_a_process_that_has_lost_its_gpu_is_followed_by_a_fresh_one(told: str, fresh: bool) -> None:
-    with Judge(exec) as judge:
-        with pytest.raises(Unjudged, match=told):
-            judge(f"import builtins; builtins.lost = True; raise RuntimeError({told!r})")
-        with pytest.raises(Unjudged, match="AssertionError: " + ("False" if fresh else "True")):
-            judge("import builtins; assert False, hasattr(builtins, 'lost')")
+def test_a_process_that_has_lost_its_gpu_is_followed_by_a_fresh_one(told: str, fresh: bool, judge: Judge[Any]) -> None:
+    with pytest.raises(Unjudged, match=told):
+        judge(f"import builtins; builtins.lost = True; raise RuntimeError({told!r})")
+    with pytest.raises(Unjudged, match="AssertionError: " + ("False" if fresh else "True")):
+        judge("import builtins; assert False, hasattr(builtins, 'lost')")
 
 
-def test_a_process_that_ends_between_two_texts_is_followed_by_a_fresh_one() -> None:
-    with Judge(exec) as judge:
-        assert judge("import os, threading; threading.Timer(0.1, os.abort).start()") is None
-        assert judge._process is not None
-        judge._process.join(30)
-        assert judge("1 + 1") is None
+def test_a_process_that_ends_between_two_texts_is_followed_by_a_fresh_one(judge: Judge[Any]) -> None:
+    assert judge("import os, threading; threading.Timer(0.1, os.abort).start()") is None
+    assert judge._process is not None
+    judge._process.join(30)
+    assert judge("1 + 1") is None
 
 
 #: What a GPU does to a process: after an assertion every call fails.
