@@ -62,7 +62,8 @@ def calls_of(function: Callable[[Callable[..., Any]], Any], subject: Any, monkey
     torch._dynamo.reset()
     with monkeypatch.context() as patch:
         patch.setattr(compile_graph, "compile_graph", counted)
-        function(torch.compile(subject, backend="cuesta", fullgraph=True))
+        # LLVM's part is not counted, so it need not take long.
+        function(torch.compile(subject, backend="cuesta", fullgraph=True, options={"opt_level": 0}))
     return count
 
 
@@ -82,13 +83,13 @@ def test_equal_layers(training: bool, monkeypatch: pytest.MonkeyPatch) -> None:
             y.backward()
 
     counts = []
-    for layers in (3, 3, 6, 12):  # the first also makes what all compiles share
+    for layers in (1, 3, 6, 12):  # the first also makes what all compiles share
         module = nn.Sequential(*(Layer() for _ in range(layers))).requires_grad_(training)
         counts.append(calls_of(run, module, monkeypatch))
     assert growth(counts[1:]) < 2.3, counts
 
 
 def test_a_chain_of_ops(monkeypatch: pytest.MonkeyPatch) -> None:
-    counts = [calls_of(lambda f: f(torch.randn(16, 64)), chain(n), monkeypatch) for n in (100, 100, 200, 400)]
+    counts = [calls_of(lambda f: f(torch.randn(16, 64)), chain(n), monkeypatch) for n in (40, 100, 200, 400)]
     assert growth(counts[1:]) < 2.3, counts
     assert not cuesta.report().graphs[-1].aten_calls
