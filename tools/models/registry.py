@@ -83,7 +83,7 @@ MODELS = (
     ModelCase(
         "lstm",
         next_token(LSTMLanguageModel, "tokens", next_token_loss),
-        small={"hidden": 64, "vocabulary": 256, "batch": 3, "length": 10},
+        small={"hidden": 64, "vocabulary": 256, "batch": 3, "length": 5},
         full={"layers": 2, "hidden": 512, "vocabulary": 10000, "batch": 8, "length": 32},
         has_dropout=True,
     ),
