@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +20,7 @@ from cuesta.options import Options
 from cuesta.passes.pipelines import CHECKS, stages_for
 from cuesta.reports import compile_report
 from cuesta.targets import CPU
+from cuesta.tools import cuesta_run
 from cuesta.tools.fuzz.failure import Note
 from cuesta.tools.fuzz.graphs.check_graph import check_graph
 from cuesta.tools.fuzz.graphs.random_graphs import make_blocks_graph, make_graph
@@ -107,7 +106,9 @@ def test_a_kernel_that_is_wrong_is_named(target: str, dynamic: bool, monkeypatch
 
 
 @pytest.mark.parametrize("dumped_checked", [False, True])
-def test_a_dump_with_an_edited_kernel_is_checked(tmp_path: Path, dumped_checked: bool) -> None:
+def test_a_dump_with_an_edited_kernel_is_checked(
+    tmp_path: Path, dumped_checked: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
     compiled(lambda x: x * 3, checked=dumped_checked, dump=tmp_path)(torch.randn(7))
     (file,) = tmp_path.glob("*/06_loops.mlir")
     text = file.read_text()
@@ -115,10 +116,8 @@ def test_a_dump_with_an_edited_kernel_is_checked(tmp_path: Path, dumped_checked:
     wrong = text.replace(" = 0 to 7 ", " = 0 to 8 ")
     for module, told in ((text, ""), (wrong, "kernel mul: a read up to 4 bytes behind the end of its buffer 0")):
         file.write_text(module)
-        ran = subprocess.run(
-            [sys.executable, "-m", "cuesta.tools.cuesta_run", "--checked", str(file)], capture_output=True, text=True
-        )
-        assert (ran.returncode, told in ran.stderr) == (1 if told else 0, True), ran.stderr
+        status, errors = cuesta_run.main(["--checked", str(file)]), capsys.readouterr().err
+        assert (status, told in errors) == (1 if told else 0, True), errors
 
 
 def test_a_view_that_leaves_its_memory_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
