@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from cuesta.tools.import_graph import circles, import_graph, modules
+from cuesta.tools.import_graph import circles, import_graph, import_statements, modules
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("frontend", "dialects", "passes", "lowering", "tools")
@@ -75,10 +75,10 @@ def home(path: Path) -> str:
 def imports(path: Path) -> set[str]:
     """The absolute names that a module imports, anywhere in it."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in import_statements(path):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
+        else:
             assert node.level == 0, f"{path}:{node.lineno}: relative import"
             found |= {f"{node.module}.{alias.name}" for alias in node.names}
     return found

@@ -102,11 +102,23 @@ def _without_circles(graph: networkx.DiGraph) -> networkx.DiGraph:
     return found
 
 
+def import_statements(path: Path) -> Iterator[ast.Import | ast.ImportFrom]:
+    """Every import in a module, also those in functions. Looks at statements only: ast.walk, which looks into
+    expressions as well, takes longer than it takes to parse the module."""
+    nodes: list[ast.AST] = [ast.parse(path.read_text())]
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield node
+        for block in ("body", "orelse", "finalbody", "handlers", "cases"):
+            nodes += getattr(node, block, [])
+
+
 def _imports(path: Path, known: dict[str, Path]) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in import_statements(path):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in known)
-        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+        elif node.module is not None:
             for alias in node.names:
                 inner = f"{node.module}.{alias.name}"
                 if inner in known or node.module in known:
