@@ -8,10 +8,9 @@ import math
 import mmap
 import os
 import struct
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 import torch
@@ -203,7 +202,9 @@ def test_resolver_prefers_the_libraries_it_is_given() -> None:
         process_resolver()("cuesta_has_no_such_symbol")
 
 
-def test_loads_without_the_compiler(from_llvm: bytes, tmp_path: Path) -> None:
+def test_loads_without_the_compiler(
+    from_llvm: bytes, tmp_path: Path, forked: Callable[..., CompletedProcess[str]]
+) -> None:
     (tmp_path / "module.o").write_bytes(from_llvm)
     script = """if True:
         import ctypes, pathlib, sys
@@ -213,10 +214,8 @@ def test_loads_without_the_compiler(from_llvm: bytes, tmp_path: Path) -> None:
         print(ctypes.CFUNCTYPE(ctypes.c_int64)(loaded.symbols["bump"])())
         print([name for name in sys.modules if "mlir" in name])
     """
-    command = [sys.executable, "-c", script, str(tmp_path / "module.o")]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    result = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
-    assert result.stdout.split("\n") == ["41", "[]", ""]
+    result = forked(script, tmp_path / "module.o")
+    assert result.stdout.split("\n") == ["41", "[]", ""], result.stderr
 
 
 # What LLVM's JIT code model never writes, written by hand: section 1 is code, 2 data, 3 bss.
