@@ -10,7 +10,9 @@ linalg.generic {mulf, addf, mulf, addf}           scf.for %c = 0 to 8 {         
 A decoding step waits for its weights, but conversions of 4 bits take longer than memory does. A table holds the 16
 values, and an instruction looks up 16 or 32 of them. Each lane holds elements of one group, whose scale its sum is
 multiplied by. Where the processor multiplies pairs of bf16, values are bf16, which holds them exactly, and the rows
-are what they were in memory; else both are f32. The rows are laid out in the order in which they are read.
+are what they were in memory. Where it has AVX2 alone, it multiplies pairs of words, values and rows of bf16 that are
+integers, and the rows' steps are factors of the sums. Else both are f32. The rows are laid out in the order in which
+they are read.
 """
 
 from __future__ import annotations
@@ -28,29 +30,28 @@ from cuesta.dialects.kernel_module import kernel_modules
 from cuesta.dialects.named_linalg import is_generic
 from cuesta.dialects.types import index_value, memref_shape
 from cuesta.dialects.upstream_fields import ITERATOR_TYPES, PARALLEL, REDUCTION
+from cuesta.lowering.linalg_to_loops.quantised.packing import Packed, Rows
 from cuesta.lowering.linalg_to_loops.quantised.term import QuantisedTerm
 from cuesta.lowering.linalg_to_loops.quantised.unpacking import (
-    Order,
     Unpacking,
     computed_bytes,
     pairs_of_halves,
     plain_halves,
     tables_of_halves,
     whole_bytes,
+    words_of_halves,
 )
 from cuesta.lowering.linalg_to_loops.sums.terms import is_dense, is_shared, moving_dims
 from cuesta.lowering.linalg_to_loops.vector_loops import (
     AHEAD,
-    LANES,
     LINE,
     keep_whole,
     loop,
-    scratch,
     vector_type,
     zeros,
 )
 from cuesta.lowering.linalg_to_loops.views import kept_dims, starts_of
-from cuesta.lowering.linalg_to_loops.x86 import multiply_pairs
+from cuesta.lowering.linalg_to_loops.x86 import multiply_pairs, multiply_words
 from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.policy.few_rows import FEW_ROWS
 from cuesta.runtime.machine import instructions
@@ -59,7 +60,8 @@ Value: TypeAlias = ir.Value
 
 #: The fewest sums in registers that hide how long an addition takes.
 _FEWEST_SUMS = 2
-_LEVELS = ("plain", "tables", "pairs")
+#: What takes the place of ways to unpack that need rows of bf16.
+_OF_OTHER_FLOATS = {"words": "plain", "pairs": "tables"}
 
 
 @register_pass("multiply-quantised")
@@ -67,18 +69,19 @@ _LEVELS = ("plain", "tables", "pairs")
 class MultiplyQuantised(Pass):
     """Lowers products of rows by a quantised weight to loops of vectors that are unpacked once."""
 
-    #: How values are unpacked: "plain", by "tables", as "pairs" of bf16, or the best this machine can do, "host".
+    #: How values are unpacked: "plain", as "words", by "tables", as "pairs" of bf16, or the best this machine can do,
+    #: "host".
     by: str = "host"
 
     def run(self, module: ir.Module) -> None:
-        level = _LEVELS.index(best_way() if self.by == "host" else self.by)
+        way = best_way() if self.by == "host" else self.by
         with module.context:
             for nested in kernel_modules(module):
                 for function in nested.body.operations:
                     if isinstance(function, func.FuncOp):
                         ops = [op for op in walk(function.operation) if is_generic(op)]
                         # All are found before any is written: what reads a row is then no generic any more.
-                        for product in [found for op in ops if (found := _product_of(op, level)) is not None]:
+                        for product in [found for op in ops if (found := _product_of(op, way)) is not None]:
                             packed = product.pack(function.regions[0].blocks[0])
                             with ir.InsertionPoint(product.op), product.op.location:
                                 product.write(packed)
@@ -89,7 +92,7 @@ def best_way() -> str:
     """How this machine unpacks values best."""
     own = instructions()
     if "avx512f" not in own:
-        return "plain"
+        return "words" if "avx2" in own else "plain"
     return "pairs" if {"avx512bw", "avx512_bf16"} <= own else "tables"
 
 
@@ -120,61 +123,25 @@ class _Product:
         return [] if self.rows is None else [index_value(m)]
 
     # -- the rows of x ----------------------------------------------------------------------------
-    def pack(self, entry: ir.Block) -> Value:
-        """Lays out the rows of x at the beginning of the function: [parts of a row, vectors, rows, lanes] in one dim,
-        with zeros where a row ends before its last part."""
-        element = ir.BF16Type.get() if self.unpacking.pairs else ir.F32Type.get()
-        whole = self.size // self.unpacking.size
-        parts = -(-self.size // self.unpacking.size)
+    @property
+    def x(self) -> Rows:
+        return Rows(self.unpacking, self.count, self.size, self._number)
+
+    def pack(self, entry: ir.Block) -> Packed:
+        """Lays out the rows of x at the beginning of the function."""
         with ir.InsertionPoint.at_block_begin(entry), self.op.location:
-            packed = scratch([parts * self._of_part()], element)
-        with ir.InsertionPoint.after(packed.owner), self.op.location:
-            loop(0, whole, 1, lambda part: self._pack_part(part, packed, False))
-            loop(whole, parts, 1, lambda part: self._pack_part(part, packed, True))
-        return packed
+            return self.x.pack()
 
-    def _of_part(self) -> int:
-        """Packed elements of x that a part of a row is multiplied by."""
-        return len(self.unpacking.orders) * self.count * self.unpacking.lanes
-
-    def _pack_part(self, part: Value, packed: Value, is_cut: bool) -> None:
-        to = arith.muli(part, index_value(self._of_part()))
-        for j, order in enumerate(self.unpacking.orders):
-            for m in range(self.count):
-                first = (j * self.count + m) * self.unpacking.lanes
-                self._pack_vector(order, m, part, packed, arith.addi(to, index_value(first)), is_cut)
-
-    def _pack_vector(self, order: Order, m: int, part: Value, packed: Value, to: Value, is_cut: bool) -> None:
-        """Lays out the elements of row m that a vector of a part of the weight's row is multiplied by, from `to` on."""
-        start, together = arith.muli(part, index_value(self.unpacking.size)), self.unpacking.lanes // LANES
-        row = self.place(m)
-
-        def one(i: Value) -> None:
-            for second in range(together):
-                inside = arith.muli(i, index_value(order.step))
-                byte = arith.addi(inside, index_value(order.first + second * order.beside))
-                x = self._number(self.term.x[order.half], row, arith.addi(start, byte), packed, is_cut)
-                lane = arith.addi(arith.muli(i, index_value(together)), index_value(second))
-                memref.store(x, packed, [arith.addi(to, lane)])
-
-        loop(0, LANES, 1, one)
-
-    def _number(self, operand: int, row: list[Value], byte: Value, packed: Value, is_cut: bool) -> Value:
-        """The element of x that a byte's value is multiplied by, in the type that is packed; 0 behind a cut row."""
-        x, element = self.op.operands[operand], ir.MemRefType(packed.type).element_type
-        exists = arith.cmpi(arith.CmpIPredicate.ult, byte, index_value(self.size)) if is_cut else None
-        byte = byte if exists is None else arith.minui(byte, index_value(self.size - 1))
+    def _number(self, m: int, byte: Value, half: int) -> Value:
+        """The element of row m of x that a value of a byte is multiplied by."""
         along = [byte]
         if self.inner < self.size:
             inner = index_value(self.inner)
             along = [arith.divui(byte, inner), arith.remui(byte, inner)]
-        number = memref.load(x, [*row, *along])
-        number = number if number.type == element else arith.extf(element, number)
-        zero = arith.ConstantOp(element, ir.FloatAttr.get(element, 0.0)).result
-        return number if exists is None else arith.select(exists, number, zero)
+        return memref.load(self.op.operands[self.term.x[half]], [*self.place(m), *along])
 
     # -- the sums ---------------------------------------------------------------------------------
-    def write(self, packed: Value) -> None:
+    def write(self, packed: Packed) -> None:
         """Writes the loop over parts of a row, and adds its sums to the result."""
         bytes_, count = self._flat_row(), self.count
         together = max(1, _FEWEST_SUMS // count)
@@ -216,22 +183,40 @@ class _Product:
         dims = ir.ArrayAttr.get([ir.ArrayAttr.get([ir.IntegerAttr.get(i64, d) for d in range(2)])])
         return memref.CollapseShapeOp(flat, self.weight, dims).result
 
-    def _part(self, bytes_: Value, packed: Value, part: Value, sums: Sequence[Value], left: int) -> list[Value]:
+    def _part(self, bytes_: Value, packed: Packed, part: Value, sums: Sequence[Value], left: int) -> list[Value]:
         """The sums of all rows, with a part of the weight's row added, of which there are `left` bytes."""
         start = arith.muli(part, index_value(self.unpacking.size))
         values = self.unpacking.vectors(lambda at, size: _bytes(bytes_, start, at, size, left))
-        at = arith.muli(part, index_value(self._of_part()))
         scale = None if self.term.scale is None else self._scales(part, left)
-        kind = ir.VectorType.get([self.unpacking.lanes], ir.MemRefType(packed.type).element_type)
-        multiply = multiply_pairs if self.unpacking.pairs else vector.fma
         found = []
         for m, total in enumerate(sums):
-            own = total if scale is None else zeros()
-            for j, value in enumerate(values):
-                place = index_value((j * len(sums) + m) * self.unpacking.lanes)
-                own = multiply(vector.load(kind, packed, [arith.addi(at, place)]), value, own)
-            found.append(own if scale is None else vector.fma(own, scale, total))
+            factor = self._factor(packed, part, m, scale)
+            own = self._sum(packed, part, m, values, total if factor is None else None)
+            found.append(own if factor is None else vector.fma(own, factor, total))
         return found
+
+    def _factor(self, packed: Packed, part: Value, m: int, scale: Value | None) -> Value | None:
+        """What the sums of row m over a part are multiplied by; None: nothing."""
+        if packed.steps is None:
+            return scale
+        at = arith.addi(arith.muli(part, index_value(self.count)), index_value(m))
+        step = vector.broadcast(vector_type(), memref.load(packed.steps, [at]))
+        return step if scale is None else arith.mulf(step, scale)
+
+    def _sum(self, packed: Packed, part: Value, m: int, values: Sequence[Value], total: Value | None) -> Value:
+        """The sums of row m over a part, added to a total in f32."""
+        unpacking, first = self.unpacking, arith.muli(part, index_value(self.x.of_part))
+        kind = ir.VectorType.get([unpacking.lanes], unpacking.element)
+        places = (index_value((j * self.count + m) * unpacking.lanes) for j in range(len(values)))
+        rows = (vector.load(kind, packed.values, [arith.addi(first, place)]) for place in places)
+        if packed.steps is not None:
+            products = [multiply_words(x, value) for x, value in zip(rows, values, strict=True)]
+            return arith.sitofp(vector_type(), functools.reduce(arith.addi, products))
+        multiply = multiply_pairs if unpacking.kind == "bf16" else vector.fma
+        own = zeros() if total is None else total
+        for x, value in zip(rows, values, strict=True):
+            own = multiply(x, value, own)
+        return own
 
     def _scales(self, part: Value, left: int) -> Value:
         """The scale of each lane's group."""
@@ -267,7 +252,7 @@ class _Product:
             memref.prefetch(source, [*starts[:-1], place], False, 3, True)
 
 
-def _product_of(op: ir.Operation, level: int) -> _Product | None:
+def _product_of(op: ir.Operation, way: str) -> _Product | None:
     """The product that a generic computes, if its operands lie as these loops need it; None for any other generic."""
     term = QuantisedTerm.of(op)
     if term is None or not all(isinstance(x.type, ir.MemRefType) and x.type.has_static_shape for x in op.operands):
@@ -289,7 +274,8 @@ def _product_of(op: ir.Operation, level: int) -> _Product | None:
         return None
     kinds_of_x = {str(ir.MemRefType(op.operands[x].type).element_type) for x in term.x}
     group = 0 if term.scale is None else shape[-1] * len(term.x)
-    ways = _ways(term, level if kinds_of_x == {"bf16"} else min(level, 1), is_one=not rows)
+    way = way if kinds_of_x == {"bf16"} else _OF_OTHER_FLOATS.get(way, way)
+    ways = _ways(term, way, is_one=not rows)
     size = math.prod(shape)
     # Behind a row's end bytes are 0, of which a float need not be 0.
     fits = [way for way in ways if term.value.computed is None or size % way.size == 0]
@@ -297,22 +283,23 @@ def _product_of(op: ir.Operation, level: int) -> _Product | None:
     return None if found is None else _Product(op, term, found, rows[0] if rows else None, size, shape[-1])
 
 
-def _ways(term: QuantisedTerm, level: int, is_one: bool) -> Iterator[Unpacking]:
+def _ways(term: QuantisedTerm, way: str, is_one: bool) -> Iterator[Unpacking]:
     """The ways to unpack a weight, the best first. What `sum-rows` does with one row is no worse for bytes, and for
-    values of 4 bits without tables."""
-    pairs = _LEVELS[level] == "pairs"
+    values of 4 bits without tables or words."""
     if term.value.computed is not None:
         if not is_one:
             yield from (computed_bytes(term.value.computed, 2), computed_bytes(term.value.computed, 1))
         return
     if len(term.x) == 1:
         if not is_one:
-            signed = term.value.signed
+            pairs, signed = way == "pairs", term.value.signed
             yield from (whole_bytes(signed, pairs, 2), whole_bytes(signed, pairs, 1), whole_bytes(signed, False, 1))
         return
-    if pairs:
+    if way == "pairs":
         yield pairs_of_halves()
-    if level:
+    if way == "words":
+        yield words_of_halves()
+    if way in ("tables", "pairs"):
         yield tables_of_halves()
     if not is_one:
         yield plain_halves()

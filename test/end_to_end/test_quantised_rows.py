@@ -16,10 +16,10 @@ from cuesta.passes.libraries.products import panels
 N = 320
 
 
-@pytest.fixture(autouse=True, params=["pairs", "tables", "plain"])
+@pytest.fixture(autouse=True, params=["pairs", "tables", "words", "plain"])
 def any_machine(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     """The rule of thumb holds with AVX-512; kernels are right without, and with each way to unpack values."""
-    levels = ["plain", "tables", "pairs"]
+    levels = ["plain", "words", "tables", "pairs"]
     if levels.index(request.param) > levels.index(multiply_quantised.best_way()):
         pytest.skip("this processor lacks the instructions")
     monkeypatch.setattr(panels, "has_vectors", lambda: True)
@@ -56,6 +56,30 @@ def check(multiply: Callable[..., Tensor], x: Tensor, *weight: Tensor) -> None:
     assert (actual - exact).abs().max() <= 2 * (eager - exact).abs().max() + eps * exact.abs().max()
     (graph,) = cuesta.report().graphs
     assert not graph.aten_calls, cuesta.report()
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+@pytest.mark.parametrize("group", [32, 128])
+def test_a_few_elements_are_far_larger(rows: int, group: int) -> None:
+    generator = torch.Generator().manual_seed(rows)
+    x = torch.randn(rows, 512, generator=generator)
+    x[:, 70], x[:, 300:302], x[:, 384:] = 1000.0, 1e6, 0.0
+    packed = torch.randint(0, 256, (N, 256), generator=generator, dtype=torch.uint8)
+    scale = (torch.rand(N, 512 // group, generator=generator) + 0.5).bfloat16() / 1e6
+    check(int4, x.bfloat16(), packed, scale, torch.full_like(scale, 8))
+
+
+def test_what_is_not_finite_stays_in_its_row() -> None:
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(4, 256, generator=generator).bfloat16()
+    x[0, 9], x[2, 200] = torch.nan, torch.inf
+    packed = torch.randint(0, 256, (N, 128), generator=generator, dtype=torch.uint8)
+    scale = torch.ones(N, 8).bfloat16() / 64
+    zero = torch.full_like(scale, 8)
+    actual = torch.compile(int4, backend="cuesta", options={"cache": False}, dynamic=False)(x, packed, scale, zero)
+    assert not actual[[0, 2]].isfinite().any()
+    exact = int4(x.double(), packed, scale.double(), zero.double())
+    torch.testing.assert_close(actual[[1, 3]].double(), exact[[1, 3]], rtol=0.02, atol=0.02)
 
 
 @pytest.mark.parametrize("multiply", [int8, torchaos_int8])

@@ -5,6 +5,7 @@ other factor is laid out in that order once, for all rows.
 
     pairs    64 bytes as 32 words: word >> 4 * j, looked up in a table of 32 bf16, are 32 values at once, exact
     tables   64 bytes as 16 integers: the same with a table of 16 f32
+    words    64 bytes as 32 words: word >> 4 * j & 15 are 32 integers, to be multiplied by integers in pairs
     plain    16 bytes: the mask or the shift, and a conversion to f32
 
 For other bytes, such as floats of 8 bits, the ops of the generic's body are repeated on vectors of 16.
@@ -46,8 +47,9 @@ class Unpacking:
     #: bytes that are unpacked at once, and values in a byte
     size: int
     in_a_byte: int
-    #: whether vectors are 32 bf16, to be multiplied in pairs; else 16 f32
-    pairs: bool
+    #: the type of the values and of what they are multiplied by. Vectors are 16 f32, or 32 "bf16" or "i16" that are
+    #: multiplied in pairs.
+    kind: str
     #: what each vector holds
     orders: tuple[Order, ...]
     #: makes the vectors
@@ -61,7 +63,11 @@ class Unpacking:
     @property
     def lanes(self) -> int:
         """Elements of a vector."""
-        return 2 * LANES if self.pairs else LANES
+        return LANES if self.kind == "f32" else 2 * LANES
+
+    @property
+    def element(self) -> ir.Type:
+        return {"f32": ir.F32Type.get, "bf16": ir.BF16Type.get, "i16": _word}[self.kind]()
 
     def groups_of_lanes(self, length: int) -> list[int] | None:
         """For groups of `length` elements, the group of each lane, counted from the first group that is unpacked; None
@@ -78,18 +84,21 @@ class Unpacking:
         return [min(own) for own in groups]
 
 
+#: Of 64 bytes as 32 words, the halves of each shifted to the lowest one by one.
+_ORDERS_OF_WORDS = tuple(Order(j // 2, step=4, beside=2, half=j % 2) for j in range(4))
+
+
 def pairs_of_halves() -> Unpacking:
     """Values from 0 to 15 as bf16, looked up by words."""
 
     def vectors(load: Load) -> list[Value]:
-        words = ir.VectorType.get([2 * LANES], ir.IntegerType.get_signless(16))
+        words = ir.VectorType.get([2 * LANES], _word())
         numbers = [ir.IntegerAttr.get(words.element_type, _upper_bits(i % 16)) for i in range(2 * LANES)]
         table = arith.ConstantOp(words, ir.DenseElementsAttr.get(numbers, words)).result
         found = [looked_up(table, places) for places in _shifted(vector.bitcast(words, load(0, 4 * LANES)), 4)]
         return [_pairs(each) for each in found]
 
-    orders = tuple(Order(j // 2, step=4, beside=2, half=j % 2) for j in range(4))
-    return Unpacking(4 * LANES, 2, True, orders, vectors)
+    return Unpacking(4 * LANES, 2, "bf16", _ORDERS_OF_WORDS, vectors)
 
 
 def tables_of_halves() -> Unpacking:
@@ -102,7 +111,18 @@ def tables_of_halves() -> Unpacking:
         return [looked_up(table, places) for places in _shifted(vector.bitcast(integers, load(0, 4 * LANES)), 8)]
 
     orders = tuple(Order(j // 2, step=4, half=j % 2) for j in range(8))
-    return Unpacking(4 * LANES, 2, False, orders, vectors)
+    return Unpacking(4 * LANES, 2, "f32", orders, vectors)
+
+
+def words_of_halves() -> Unpacking:
+    """Values from 0 to 15 as words."""
+
+    def vectors(load: Load) -> list[Value]:
+        words = ir.VectorType.get([2 * LANES], _word())
+        *lower, last = _shifted(vector.bitcast(words, load(0, 4 * LANES)), 4)
+        return [*(arith.andi(each, _splat(words, 15)) for each in lower), last]
+
+    return Unpacking(4 * LANES, 2, "i16", _ORDERS_OF_WORDS, vectors)
 
 
 def plain_halves() -> Unpacking:
@@ -113,7 +133,7 @@ def plain_halves() -> Unpacking:
         halves = (arith.andi(both, _splat(both.type, 15)), arith.shrui(both, _splat(both.type, 4)))
         return [arith.uitofp(vector_type(), half) for half in halves]
 
-    return Unpacking(LANES, 2, False, (Order(0, half=0), Order(0, half=1)), vectors)
+    return Unpacking(LANES, 2, "f32", (Order(0, half=0), Order(0, half=1)), vectors)
 
 
 def whole_bytes(signed: bool, pairs: bool, count: int) -> Unpacking:
@@ -126,7 +146,7 @@ def whole_bytes(signed: bool, pairs: bool, count: int) -> Unpacking:
         return [_beside(x, y) for x, y in zip(wide[::2], wide[1::2], strict=True)] if pairs else wide
 
     orders = tuple(Order(j * lanes, beside=LANES if pairs else 0) for j in range(count))
-    return Unpacking(count * lanes, 1, pairs, orders, vectors)
+    return Unpacking(count * lanes, 1, "bf16" if pairs else "f32", orders, vectors)
 
 
 def computed_bytes(value: Value, count: int) -> Unpacking:
@@ -135,7 +155,7 @@ def computed_bytes(value: Value, count: int) -> Unpacking:
     def vectors(load: Load) -> list[Value]:
         return [_repeated(value, load(at, LANES)) for at in range(0, count * LANES, LANES)]
 
-    return Unpacking(count * LANES, 1, False, tuple(Order(j * LANES) for j in range(count)), vectors)
+    return Unpacking(count * LANES, 1, "f32", tuple(Order(j * LANES) for j in range(count)), vectors)
 
 
 def _repeated(value: Value, stored: Value) -> Value:
@@ -161,7 +181,7 @@ def _beside(x: Value, y: Value) -> Value:
     integers = vector_type(ir.IntegerType.get_signless(32))
     low, high = (arith.bitcast(integers, each) for each in (x, y))
     both = arith.ori(arith.shrui(low, _splat(integers, 16)), high)
-    return _pairs(vector.bitcast(ir.VectorType.get([2 * LANES], ir.IntegerType.get_signless(16)), both))
+    return _pairs(vector.bitcast(ir.VectorType.get([2 * LANES], _word()), both))
 
 
 def _pairs(words: Value) -> Value:
@@ -178,6 +198,10 @@ def _upper_bits(number: int) -> int:
     """The bits of a number as bf16."""
     bits: int = struct.unpack("<I", struct.pack("<f", float(number)))[0]
     return bits >> 16
+
+
+def _word() -> ir.Type:
+    return ir.IntegerType.get_signless(16)
 
 
 def _splat(kind: ir.Type, number: int) -> Value:

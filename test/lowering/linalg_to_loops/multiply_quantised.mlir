@@ -1,5 +1,6 @@
 // RUN: cuesta-opt --pass-pipeline='builtin.module(multiply-quantised{by=pairs})' %s | filecheck %s
 // RUN: cuesta-opt --pass-pipeline='builtin.module(multiply-quantised{by=tables})' %s | filecheck %s --check-prefix=TABLES
+// RUN: cuesta-opt --pass-pipeline='builtin.module(multiply-quantised{by=words})' %s | filecheck %s --check-prefix=WORDS
 // RUN: cuesta-opt --pass-pipeline='builtin.module(multiply-quantised{by=plain})' %s | filecheck %s --check-prefix=PLAIN
 
 #mgk = affine_map<(m, g, k) -> (m, g, k)>
@@ -36,6 +37,25 @@ module { module @kernels {
 // TABLES: memref.alloca() {alignment = 64 : i64} : memref<2048xf32>
 // TABLES-COUNT-7: arith.shrui {{.*}} : vector<16xi32>
 // TABLES-COUNT-8: llvm.call_intrinsic "llvm.x86.avx512.permvar.sf.512"
+// As words: the largest element of a part of a row is found by its bits, and gives the step that all of them are rounded
+// to. The sums are integers, and the step a factor of each group's scale.
+// WORDS-LABEL: func.func @halves
+// WORDS: %[[STEPS:.*]] = memref.alloca() {alignment = 64 : i64} : memref<16xf32>
+// WORDS: %[[PACKED:.*]] = memref.alloca() {alignment = 64 : i64} : memref<2048xi16>
+// WORDS: scf.for {{.*}} iter_args({{.*}}) -> (i32)
+// WORDS: arith.maxui
+// WORDS: arith.select %{{.*}}, %{{.*}}, %{{.*}} : f32
+// WORDS: memref.store {{.*}}, %[[STEPS]]
+// WORDS: arith.fptosi {{.*}} : f32 to i16
+// WORDS: memref.store {{.*}}, %[[PACKED]]
+// WORDS: memref.collapse_shape
+// WORDS-COUNT-3: arith.andi {{.*}} : vector<32xi16>
+// WORDS: %[[STEP:.*]] = memref.load %[[STEPS]]
+// WORDS: %[[ALL:.*]] = vector.broadcast %[[STEP]]
+// WORDS: %[[FACTOR:.*]] = arith.mulf %[[ALL]], %{{.*}} : vector<16xf32>
+// WORDS-COUNT-8: llvm.call_intrinsic "llvm.x86.avx2.pmadd.wd"
+// WORDS: %[[SUM:.*]] = arith.sitofp {{.*}} : vector<16xi32> to vector<16xf32>
+// WORDS: vector.fma %[[SUM]], %[[FACTOR]]
 // PLAIN-LABEL: func.func @halves
 // PLAIN: arith.andi {{.*}} : vector<16xi8>
 // PLAIN: arith.uitofp {{.*}} : vector<16xi8> to vector<16xf32>
