@@ -52,8 +52,9 @@ Value: TypeAlias = ir.Value
 
 #: bf16 elements of a vector.
 _PAIRS = 2 * LANES
-#: The fewest sums in registers that hide how long an addition takes.
-_FEWEST_SUMS = 4
+#: The fewest vectors of sums that hide how long an addition takes, and the most that fit into registers: 32 of 16 f32,
+#: or 16 of 8, two for each vector.
+_FEWEST_SUMS, _MOST_SUMS, _MOST_NARROW = 4, 24, 6
 _NARROW = ("bf16", "f16")
 
 
@@ -64,15 +65,19 @@ class MultiplyRows(Pass):
 
     #: Whether the processor multiplies pairs of bf16: "yes", "no", or as this machine's does, "host".
     pairs: str = "host"
+    #: How many vectors of sums stay in registers; 0: as many as this machine has room for.
+    sums: int = 0
 
     def run(self, module: ir.Module) -> None:
-        pairs = "avx512_bf16" in instructions() if self.pairs == "host" else self.pairs == "yes"
+        own = instructions()
+        pairs = "avx512_bf16" in own if self.pairs == "host" else self.pairs == "yes"
+        most = self.sums or (_MOST_SUMS if "avx512f" in own else _MOST_NARROW)
         with module.context:
             for nested in kernel_modules(module):
                 for function in nested.body.operations:
                     if isinstance(function, func.FuncOp):
                         for op in [op for op in walk(function.operation) if is_generic(op)]:
-                            product = _product_of(op, pairs)
+                            product = _product_of(op, pairs, most)
                             if product is not None:
                                 entry = function.regions[0].blocks[0]
                                 with ir.InsertionPoint(op), op.location:
@@ -89,6 +94,8 @@ class _Product:
     c: Matrix
     tile: Panels
     pairs: bool
+    #: the most vectors of sums in registers
+    most: int
     #: the part of K that is summed: where it begins, and its length
     start: Value | None = None
     depth: Extent = 0
@@ -166,7 +173,7 @@ class _Product:
         unrolled = max(1, _FEWEST_SUMS // count)
         if lanes * _element(self.b).width < 8 * LINE:
             unrolled = max(2, unrolled)  # a cache line of the weight
-        step = unrolled * lanes
+        step, sets = unrolled * lanes, max(1, min(unrolled, self.most // count))
         weights = [arith.addi(first, index_value(c)) for c in columns]
         ahead = self._ahead(first) if rows.start == 0 else None
 
@@ -179,12 +186,12 @@ class _Product:
                 for i, m in enumerate(rows):
                     x = self._left(packed, at, m, mask)
                     for c, y in enumerate(right):
-                        place = u * count + c * len(rows) + i
+                        place = u % sets * count + c * len(rows) + i
                         found[place] = self._multiply(x, y, found[place])
             return found
 
         whole = whole_blocks(self.depth, step)
-        made = loop(0, whole, step, vectors, [zeros()] * (unrolled * count))
+        made = loop(0, whole, step, vectors, [zeros()] * (sets * count))
         keep_whole(made)
 
         def rest(k: Value, *totals: Value) -> list[Value]:
@@ -258,7 +265,7 @@ class _Product:
                 memref.prefetch(source, [*starts[:-2], row, arith.addi(first, index_value(at))], False, 3, True)
 
 
-def _product_of(op: ir.Operation, pairs: bool) -> _Product | None:
+def _product_of(op: ir.Operation, pairs: bool, most: int) -> _Product | None:
     """The product of few rows that a generic computes; None for any other generic, and if a matrix is not contiguous
     as these loops need it."""
     tile = panels_of(op)
@@ -275,7 +282,7 @@ def _product_of(op: ir.Operation, pairs: bool) -> _Product | None:
     (m, _), (n, _) = a.numbers, b.numbers
     if not all(x.runs(1) for x in (a, b, c)) or m is None or n is None or n % LANES:
         return None
-    return _Product(a, b, c, tile, pairs and all(str(_element(x)) == "bf16" for x in (a, b)))
+    return _Product(a, b, c, tile, pairs and all(str(_element(x)) == "bf16" for x in (a, b)), most)
 
 
 def _is_plain(op: ir.Operation) -> bool:

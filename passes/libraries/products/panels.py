@@ -19,7 +19,7 @@ _NARROW_BLOCK = (6, 16)
 #: Elements of bf16 of a part of the left factor that stays in L1 beside rows of the weight; parts of K are multiples.
 _IN_HALF_OF_L1, _MULTIPLE = 1 << 14, 64
 #: The most rows that are multiplied by rows of a weight along K at once, and the most that take a row of the weight by
-#: itself, which is one stream from memory.
+#: itself, which is one stream from memory. With 16 registers of 8 f32 there is no room for the sums of more.
 _ROWS_AT_ONCE, _ROWS_BY_ONE = 8, 4
 #: How much of K is summed at a time; these partial sums are then added up, as in MKL. With few rows, a panel that is
 #: short enough to stay in L1 takes no longer, and its sums are more exact.
@@ -64,7 +64,7 @@ def rows_of(m: int, n: int, k: int) -> Panels | None:
     """How to multiply a few rows [m, k] by a linear layer's weight, [n, k] in memory, along K; None if n fills no
     vectors. Several rows of the weight at once share what they read of the left factor."""
     width = next((width for width in (64, 48, 32, 16) if n % width == 0), None)
-    rows = -(-m // -(-m // _ROWS_AT_ONCE))
+    rows = -(-m // -(-m // (_ROWS_AT_ONCE if has_wide_vectors() else _ROWS_BY_ONE)))
     parts = -(-m * k // _IN_HALF_OF_L1)
     depth = -(-k // (parts * _MULTIPLE)) * _MULTIPLE
     return None if width is None else Panels(m, width, depth, rows, 1 if rows <= _ROWS_BY_ONE else 2)

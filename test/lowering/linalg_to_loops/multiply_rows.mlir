@@ -1,5 +1,6 @@
 // RUN: cuesta-opt --pass-pipeline='builtin.module(multiply-rows{pairs=yes})' %s | filecheck %s
-// RUN: cuesta-opt --pass-pipeline='builtin.module(multiply-rows{pairs=no})' %s | filecheck %s --check-prefix=WIDE
+// RUN: cuesta-opt --pass-pipeline='builtin.module(multiply-rows{pairs=no sums=24})' %s | filecheck %s --check-prefix=WIDE
+// RUN: cuesta-opt --pass-pipeline='builtin.module(multiply-rows{pairs=no sums=6})' %s | filecheck %s --check-prefix=NARROW
 
 #mk = affine_map<(m, n, k) -> (m, k)>
 #nk = affine_map<(m, n, k) -> (n, k)>
@@ -31,8 +32,15 @@ module { module @kernels {
 // WIDE-LABEL: func.func @pairs
 // WIDE: memref.alloca() {alignment = 64 : i64} : memref<256xf32>
 // WIDE-NOT: llvm.call_intrinsic
+// WIDE: scf.for {{.*}} to %c64{{.*}} step %c32
 // WIDE: arith.extf {{.*}} : vector<16xbf16> to vector<16xf32>
 // WIDE: vector.fma
+// With few registers the two vectors of a cache line are added to the same sums.
+// NARROW-LABEL: func.func @pairs
+// NARROW: %[[S:.*]]:4 = scf.for {{.*}} to %c64{{.*}} step %c32
+// NARROW-COUNT-8: vector.fma
+// NARROW-NOT: vector.fma
+// NARROW: scf.yield
 func.func @pairs(%a: memref<4x64xbf16>, %w: memref<2816x64xbf16>, %c: memref<4x32xf32>, %i: index) {
   %b = memref.subview %w[%i, 0] [32, 64] [1, 1] : memref<2816x64xbf16> to memref<32x64xbf16, strided<[64, 1], offset: ?>>
   linalg.generic {indexing_maps = [#mk, #nk, #mn], iterator_types = ["parallel", "parallel", "reduction"]}
