@@ -30,6 +30,7 @@ from cuesta.dialects.kernel_module import kernel_modules
 from cuesta.dialects.named_linalg import is_generic
 from cuesta.dialects.types import index_value, memref_shape
 from cuesta.dialects.upstream_fields import ITERATOR_TYPES, PARALLEL, REDUCTION
+from cuesta.errors import OptionError
 from cuesta.lowering.linalg_to_loops.quantised.packing import Packed, Rows
 from cuesta.lowering.linalg_to_loops.quantised.term import QuantisedTerm
 from cuesta.lowering.linalg_to_loops.quantised.unpacking import (
@@ -60,7 +61,8 @@ Value: TypeAlias = ir.Value
 
 #: The fewest sums in registers that hide how long an addition takes.
 _FEWEST_SUMS = 2
-#: What takes the place of ways to unpack that need rows of bf16.
+#: The ways to unpack, and what takes the place of those that need rows of bf16.
+_WAYS = ("plain", "words", "tables", "pairs")
 _OF_OTHER_FLOATS = {"words": "plain", "pairs": "tables"}
 
 
@@ -75,6 +77,8 @@ class MultiplyQuantised(Pass):
 
     def run(self, module: ir.Module) -> None:
         way = best_way() if self.by == "host" else self.by
+        if way not in _WAYS:
+            raise OptionError(f"multiply-quantised: by={way} is not one of {', '.join((*_WAYS, 'host'))}")
         with module.context:
             for nested in kernel_modules(module):
                 for function in nested.body.operations:
@@ -274,12 +278,11 @@ def _product_of(op: ir.Operation, way: str) -> _Product | None:
         return None
     kinds_of_x = {str(ir.MemRefType(op.operands[x].type).element_type) for x in term.x}
     group = 0 if term.scale is None else shape[-1] * len(term.x)
-    way = way if kinds_of_x == {"bf16"} else _OF_OTHER_FLOATS.get(way, way)
-    ways = _ways(term, way, is_one=not rows)
+    ways = _ways(term, way if kinds_of_x == {"bf16"} else _OF_OTHER_FLOATS.get(way, way), is_one=not rows)
     size = math.prod(shape)
     # Behind a row's end bytes are 0, of which a float need not be 0.
-    fits = [way for way in ways if term.value.computed is None or size % way.size == 0]
-    found = next((way for way in fits if not group or way.groups_of_lanes(group) is not None), None)
+    fits = [each for each in ways if term.value.computed is None or size % each.size == 0]
+    found = next((each for each in fits if not group or each.groups_of_lanes(group) is not None), None)
     return None if found is None else _Product(op, term, found, rows[0] if rows else None, size, shape[-1])
 
 

@@ -236,3 +236,9 @@ def test_a_reader_that_goes_away(tmp_path: Path) -> None:
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
     assert done.stdout == "module {\n"
     assert done.stderr == ""
+
+
+def test_an_option_of_a_pass_that_has_no_such_value(good: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cuesta_opt.main(["--pass-pipeline=builtin.module(multiply-quantised{by=hand})", str(good)]) == 1
+    errors = capsys.readouterr().err
+    assert "by=hand is not one of plain, words, tables, pairs, host" in errors, errors
