@@ -10,9 +10,9 @@ linalg.generic {mulf, addf, mulf, addf}           scf.for %c = 0 to 8 {         
 A decoding step waits for its weights, but conversions of 4 bits take longer than memory does. A table holds the 16
 values, and an instruction looks up 16 or 32 of them. Each lane holds elements of one group, whose scale its sum is
 multiplied by. Where the processor multiplies pairs of bf16, values are bf16, which holds them exactly, and the rows
-are what they were in memory. Where it has AVX2 alone, it multiplies pairs of words, values and rows of bf16 that are
-integers, and the rows' steps are factors of the sums. Else both are f32. The rows are laid out in the order in which
-they are read.
+are what they were in memory. Where it has AVX2 but not AVX-512, values of 4 bits and rows of bf16 are multiplied as
+integers of 16 bits, in pairs; `quantised/packing.py` says how rows become integers. Else both are f32. The rows are
+laid out in the order in which they are read.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ from cuesta.lowering.linalg_to_loops.vector_loops import (
     keep_whole,
     loop,
     vector_type,
+    widened,
     zeros,
 )
 from cuesta.lowering.linalg_to_loops.views import kept_dims, starts_of
@@ -231,10 +232,10 @@ class _Product:
         if length >= self.unpacking.elements:
             of_group = index_value(length // self.unpacking.elements)
             scale = memref.load(scales, [arith.divui(part, of_group)])
-            return vector.broadcast(vector_type(), _widened(scale))
+            return vector.broadcast(vector_type(), widened(scale))
         count = min(groups[-1] + 1, -(-left // self.inner))
         kind = ir.VectorType.get([count], ir.MemRefType(scales.type).element_type)
-        own = _widened(vector.load(kind, scales, [arith.muli(part, index_value(groups[-1] + 1))]))
+        own = widened(vector.load(kind, scales, [arith.muli(part, index_value(groups[-1] + 1))]))
         return vector.shuffle(own, own, [min(group, count - 1) for group in groups])
 
     def _ask(self, part: Value, count: int) -> None:
@@ -331,11 +332,3 @@ def _bytes(source: Value, start: Value, at: int, size: int, left: int) -> Value:
         return zero
     mask = vector.constant_mask(ir.VectorType.get([size], ir.IntegerType.get_signless(1)), [left - at])
     return vector.maskedload(kind, source, place, mask, zero)
-
-
-def _widened(x: Value) -> Value:
-    """A float, or a vector of them, as f32."""
-    kind, f32 = x.type, ir.F32Type.get()
-    if isinstance(kind, ir.VectorType):
-        return x if kind.element_type == f32 else arith.extf(ir.VectorType.get(kind.shape, f32), x)
-    return x if kind == f32 else arith.extf(f32, x)

@@ -25,6 +25,14 @@ def scratch(sizes: Sequence[int], element: ir.Type | None = None) -> Value:
     return memref.AllocaOp(kind, [], [], alignment=LINE).result
 
 
+def widened(x: Value) -> Value:
+    """A float, or a vector of them, as f32."""
+    kind, f32 = x.type, ir.F32Type.get()
+    if isinstance(kind, ir.VectorType):
+        return x if kind.element_type == f32 else arith.extf(ir.VectorType.get(kind.shape, f32), x)
+    return x if kind == f32 else arith.extf(f32, x)
+
+
 def value_of(extent: Extent) -> Value:
     return index_value(extent) if isinstance(extent, int) else extent
 

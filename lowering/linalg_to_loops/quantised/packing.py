@@ -1,9 +1,10 @@
 """Lays out rows of x in the order in which they are multiplied, at the beginning of a kernel.
 
-Floats stay what they are, or become f32. Words are x in steps of a power of 2, which is chosen for the elements of x
-that a part of the weight's row is multiplied by. They have 15 bits and a sign, so a bf16 is exact unless it is less
-than 1/128 of the largest of these elements; of a smaller one at most half a step is lost, 2^-16 of the largest. No step
-is below 2^-126. The sum over a part is a sum of integers, times its step.
+Elements stay floats, or become words: integers of 16 bits. A word is an element divided by a step and rounded. The
+step is a power of 2, one for each row of x and each part of the weight's row. It is chosen by the largest element of x
+that this part is multiplied by, so that this element takes all 15 bits and the sign. A bf16 has 8 bits, so elements
+down to 1/128 of the largest are exact. Smaller ones are off by up to half a step, 2^-16 of the largest. No step is
+below 2^-126. The sum over a part is the sum of the products of integers, times the step.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from cuesta._mlir import arith, ir, memref
+from cuesta._mlir import arith, ir, math, memref
 from cuesta.dialects.types import index_value
 from cuesta.lowering.linalg_to_loops.quantised.unpacking import Order, Unpacking
-from cuesta.lowering.linalg_to_loops.vector_loops import LANES, loop, scratch
+from cuesta.lowering.linalg_to_loops.vector_loops import LANES, loop, scratch, widened
 
 Value: TypeAlias = ir.Value
 
@@ -27,7 +28,8 @@ _BITS, _LARGEST = 15, 32767.0
 
 @dataclass(frozen=True)
 class Packed:
-    """Rows of x: [parts of a row, vectors, rows, lanes] in one dim, and for words their steps, [parts, rows]."""
+    """The rows of x in scratch memory: their elements, [parts of the weight's row, vectors of a part, rows, lanes] in
+    one dim, and for words the steps, [parts, rows] in one dim."""
 
     values: Value
     steps: Value | None
@@ -35,13 +37,13 @@ class Packed:
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of x, by what parts of a weight's row they are multiplied."""
+    """Rows of x that are laid out for the parts of a weight's row."""
 
     unpacking: Unpacking
     #: how many rows, and the bytes of a row of the weight
     count: int
     size: int
-    #: loads the x in row m that byte `byte` of the weight's row is multiplied by, by which of its values
+    #: `load(m, byte, half)`: the element of row m that a value of a byte of the weight's row is multiplied by
     load: Callable[[int, Value, int], Value]
 
     @property
@@ -53,7 +55,7 @@ class Rows:
         """Lays out the rows at the insertion point, with zeros where a row ends before its last part."""
         whole, parts = self.size // self.unpacking.size, -(-self.size // self.unpacking.size)
         element = self.unpacking.element
-        steps = scratch([parts * self.count]) if isinstance(element, ir.IntegerType) else None
+        steps = scratch([parts * self.count]) if self.unpacking.kind == "i16" else None
         packed = Packed(scratch([parts * self.of_part], element), steps)
         loop(0, whole, 1, lambda part: self._pack_part(part, packed, False))
         loop(whole, parts, 1, lambda part: self._pack_part(part, packed, True))
@@ -98,19 +100,18 @@ class Rows:
         element = self.unpacking.element
         if by is None:
             return x if x.type == element else arith.extf(element, x)
-        steps = _rounded(arith.mulf(_wide(x), by))
+        steps = math.roundeven(arith.mulf(widened(x), by))
         kept = arith.maxnumf(arith.minnumf(steps, _constant(by.type, _LARGEST)), _constant(by.type, -_LARGEST))
         return arith.fptosi(element, kept)
 
     def _step(self, m: int, part: Value, steps: Value, is_cut: bool) -> Value:
-        """Stores the step of row m in a part, which is NaN where an element is not finite, and gives what elements are
-        multiplied by."""
+        """Stores the step of row m in a part, and returns its inverse. The step is NaN if an element is not finite."""
         i32 = ir.IntegerType.get_signless(32)
 
         def largest(i: Value, most: Value) -> list[Value]:
             for order in self.unpacking.orders:
                 for x in self._numbers(order, m, part, i, is_cut):
-                    bits = arith.andi(arith.bitcast(i32, _wide(x)), arith.constant(i32, 0x7FFFFFFF))
+                    bits = arith.andi(arith.bitcast(i32, widened(x)), arith.constant(i32, 0x7FFFFFFF))
                     most = arith.maxui(most, bits)
             return [most]
 
@@ -129,17 +130,6 @@ def _power(exponent: Value) -> Value:
     """The f32 with a stored exponent and no fraction."""
     bits = arith.shli(exponent, arith.constant(exponent.type, _FRACTION))
     return arith.bitcast(ir.F32Type.get(), bits)
-
-
-def _wide(x: Value) -> Value:
-    f32 = ir.F32Type.get()
-    return x if x.type == f32 else arith.extf(f32, x)
-
-
-def _rounded(x: Value) -> Value:
-    """The nearest whole number, of less than 2 ^ 22: the sum with 1.5 · 2 ^ 23 has no bits for a fraction."""
-    magic = _constant(x.type, 1.5 * 2.0**_FRACTION)
-    return arith.subf(arith.addf(x, magic), magic)
 
 
 def _constant(kind: ir.Type, number: float) -> Value:

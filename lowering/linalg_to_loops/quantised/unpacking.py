@@ -20,6 +20,7 @@ from typing import TypeAlias
 
 from cuesta._mlir import arith, ir, vector
 from cuesta.dialects.clones import repeat_op
+from cuesta.dialects.types import element
 from cuesta.lowering.linalg_to_loops.sums.terms import belongs_to
 from cuesta.lowering.linalg_to_loops.vector_loops import LANES, vector_type
 from cuesta.lowering.linalg_to_loops.x86 import looked_up
@@ -67,7 +68,8 @@ class Unpacking:
 
     @property
     def element(self) -> ir.Type:
-        return {"f32": ir.F32Type.get, "bf16": ir.BF16Type.get, "i16": _word}[self.kind]()
+        """The MLIR type of `kind`."""
+        return element(self.kind)
 
     def groups_of_lanes(self, length: int) -> list[int] | None:
         """For groups of `length` elements, the group of each lane, counted from the first group that is unpacked; None
@@ -92,7 +94,7 @@ def pairs_of_halves() -> Unpacking:
     """Values from 0 to 15 as bf16, looked up by words."""
 
     def vectors(load: Load) -> list[Value]:
-        words = ir.VectorType.get([2 * LANES], _word())
+        words = ir.VectorType.get([2 * LANES], element("i16"))
         numbers = [ir.IntegerAttr.get(words.element_type, _upper_bits(i % 16)) for i in range(2 * LANES)]
         table = arith.ConstantOp(words, ir.DenseElementsAttr.get(numbers, words)).result
         found = [looked_up(table, places) for places in _shifted(vector.bitcast(words, load(0, 4 * LANES)), 4)]
@@ -118,7 +120,7 @@ def words_of_halves() -> Unpacking:
     """Values from 0 to 15 as words."""
 
     def vectors(load: Load) -> list[Value]:
-        words = ir.VectorType.get([2 * LANES], _word())
+        words = ir.VectorType.get([2 * LANES], element("i16"))
         *lower, last = _shifted(vector.bitcast(words, load(0, 4 * LANES)), 4)
         return [*(arith.andi(each, _splat(words, 15)) for each in lower), last]
 
@@ -181,7 +183,7 @@ def _beside(x: Value, y: Value) -> Value:
     integers = vector_type(ir.IntegerType.get_signless(32))
     low, high = (arith.bitcast(integers, each) for each in (x, y))
     both = arith.ori(arith.shrui(low, _splat(integers, 16)), high)
-    return _pairs(vector.bitcast(ir.VectorType.get([2 * LANES], _word()), both))
+    return _pairs(vector.bitcast(ir.VectorType.get([2 * LANES], element("i16")), both))
 
 
 def _pairs(words: Value) -> Value:
@@ -198,10 +200,6 @@ def _upper_bits(number: int) -> int:
     """The bits of a number as bf16."""
     bits: int = struct.unpack("<I", struct.pack("<f", float(number)))[0]
     return bits >> 16
-
-
-def _word() -> ir.Type:
-    return ir.IntegerType.get_signless(16)
 
 
 def _splat(kind: ir.Type, number: int) -> Value:
