@@ -126,5 +126,14 @@ def windowed_dims(generic: ir.Operation) -> list[WindowedDim]:
     return [WindowedDim(*numbers[i : i + width]) for i in range(0, len(numbers), width)]
 
 
+def channels_of(generic: ir.Operation) -> int:
+    """The class of the channels of a generic that sums over all windows, in a kernel."""
+    parts = window_parts(generic)
+    assert parts is not None
+    others = {*parts, *(c for dim in windowed_dims(generic) for c in (dim.loop, dim.place))}
+    (channels,) = set(CLASSES.of(generic)) - others
+    return channels
+
+
 def put_windowed_dims(generic: ir.Operation, dims: list[WindowedDim]) -> None:
     WINDOWS.put(generic, [number for dim in dims for number in dim])

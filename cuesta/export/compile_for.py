@@ -258,7 +258,7 @@ class _OnDevice(FakeTensorProp):
 
     def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
         if target in (_ATEN.convolution.default, _ATEN.convolution_backward.default):
-            args = tree_map(_as_lines, args)
+            args = tree_map(_contiguous_lines, args)
         return super().call_function(target, args, kwargs)
 
     def run_node(self, node: torch.fx.Node) -> Any:
@@ -275,9 +275,9 @@ class _OnDevice(FakeTensorProp):
                 node.target = _ATEN.view.default
 
 
-def _as_lines(value: Any) -> Any:
-    """An operand of a convolution. Where it has one dim of places, torch copies it if it is not contiguous, which a
-    torch without CUDA cannot do with a fake tensor on a GPU: this returns the copy."""
+def _contiguous_lines(value: Any) -> Any:
+    """An operand of a convolution; a contiguous copy if it has one spatial dim and is not contiguous. torch makes the
+    same copy in its fake kernel, but a torch without CUDA cannot copy a fake tensor on a GPU."""
     if not isinstance(value, torch.Tensor) or value.dim() != 3 or value.is_contiguous():
         return value
     return torch.empty(value.shape, dtype=value.dtype, device=value.device)

@@ -134,7 +134,7 @@ def _write(
     for node in writer.nodes:
         neighbours = NEIGHBOURS.find(function) or 1
         if WINDOW_PARTS.is_on(node.op):
-            write_window_weights(writer, node, starts, dict(enumerate(blocks)), neighbours)
+            write_window_weights(writer, node, starts, blocks, neighbours)
             return
         if dims := windowed_dims(node.op):
             rows = blocks[dims[0].loop] if dims[0].loop >= 0 else 1

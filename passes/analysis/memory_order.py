@@ -196,7 +196,7 @@ def _said(value: ir.Value) -> Strides | None:
         strides = argument_strides(value)
         return None if strides is None else tuple(strides)
     is_row_major = WINDOWS.is_on(owner) or ROW_MAJOR.is_on(owner) or _is_written(owner)
-    reads_windows = Depthwise.matches(owner) or DepthwiseWeight.matches(owner)  # a generic, further down
+    reads_windows = Depthwise.matches(owner) or DepthwiseWeight.matches(owner)  # before it is a generic
     if is_row_major or reads_windows or multiplies_pixels(owner):
         return dense_strides(shape_of(value), range(len(shape_of(value))))
     traced = RESULT_STRIDES.find(owner)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from cuesta._mlir import ir
-from cuesta.dialects.kernel_fields import WindowedDim, WindowParts, window_parts, windowed_dims
+from cuesta.dialects.kernel_fields import WINDOW_PARTS, WindowedDim, channels_of, windowed_dims
 from cuesta.dialects.kernel_module import operand_classes
 from cuesta.passes.form_kernels.fusion.limits import PROGRAMS
 from cuesta.passes.gpu.block_sizes import Blocks, block_width
@@ -35,9 +35,9 @@ _THREADS, _CHANNELS, _SUMS, _LOADS, _TURN = 128, 2, 32, 64, 20
 
 def window_blocks(generic: ir.Operation, space: Space) -> Blocks:
     """The block of the kernel of a generic that reads windows."""
-    dims, parts = windowed_dims(generic), window_parts(generic)
-    if parts is not None:
-        return _of_weights(dims, parts, space)
+    dims = windowed_dims(generic)
+    if WINDOW_PARTS.is_on(generic):
+        return _of_weights(dims, space, channels_of(generic))
     (*_, channels), *_ = operand_classes(generic)  # of the weight
     return _of_sums(dims, space, channels)
 
@@ -74,9 +74,10 @@ def _of_sums(dims: Sequence[WindowedDim], space: Space, channels: int) -> Blocks
     return Blocks(tuple(blocks), (), max(threads // 32, 1), neighbours=neighbours)
 
 
-def _of_weights(dims: Sequence[WindowedDim], parts: WindowParts, space: Space) -> Blocks:
-    """The block of a sum over all windows: some channels and columns for the threads; for each thread all columns of a
-    window and as many of its rows, and as many rows of windows, as its registers hold and make for the fewest loads."""
+def _of_weights(dims: Sequence[WindowedDim], space: Space, channels: int) -> Blocks:
+    """The block of a sum over all windows: some `channels` and columns for the threads. Each thread has all columns of
+    a window. It has as many rows of a window, and as many rows of windows, as its registers hold and as make for the
+    fewest loads."""
     sizes = space.sizes
     down, across = dims
     height, width = (sizes[c] if c >= 0 else 1 for c in (down.place, across.place))
@@ -89,8 +90,6 @@ def _of_weights(dims: Sequence[WindowedDim], parts: WindowParts, space: Space) -
         for n, k in itertools.product(_divisors(rows), heights)
     ]
     best = min(plans, key=lambda plan: (max(plan.loads, _LOADS), plan.cost))
-    known = {*parts, *(c for dim in dims for c in (dim.loop, dim.place))}
-    (channels,) = set(range(len(sizes))) - known
     blocks = [1] * len(sizes)
     blocks[channels] = block_width(sizes[channels], _WIDTHS)
     for c, size in ((down.loop, best.rows), (down.place, best.places), (across.place, width)):

@@ -1,4 +1,4 @@
-"""Writes kernels that sum over the places of windows: each element that a program loads is added to all sums that need
+"""Writes kernels that sum over the places of windows. Each element that a program loads is added to all sums that need
 it.
 
     for each column of a window:                                   one program; unrolled, unless this takes many loads
@@ -30,6 +30,7 @@ from cuesta.dialects.tt.types import shape_of
 from cuesta.errors import Unsupported
 from cuesta.lowering.linalg_to_tt.frame import Frame, Value, stretched
 from cuesta.lowering.linalg_to_tt.kernel import KernelWriter, Node
+from cuesta.lowering.linalg_to_tt.windows.behind import emit_behind, place_one
 from cuesta.lowering.linalg_to_tt.windows.images import Images
 
 #: The most loads of an unrolled loop over the columns of a window: Triton's time grows with the loads times the ops.
@@ -119,15 +120,8 @@ class _Windows:
             self._place_columns(row.frame, column)
         c = self.down.loop
         if c >= 0:
-            at = arith.addi(self.top, row.frame.scalar(number))
-            row.frame.place(c, at)
-            if not row.frame.scalars.divides(self.rows, row.frame.sizes[c]):
-                within = arith.cmpi(arith.CmpIPredicate.slt, at, row.frame.scalar(row.frame.sizes[c]))
-                row.frame.masks[c] = tt.splat(within, row.frame.unit)
-        row.blocks[self.node.op.results[0]] = total
-        for node in row.nodes:
-            if node.op.results[0] not in row.blocks:
-                row.emit(node)
+            place_one(row.frame, c, arith.addi(self.top, row.frame.scalar(number)), self.rows)
+        emit_behind(row, self.node, total)
         # What does not lie along the rows was loaded for all of them.
         own = {c, *self._split}
         self.writer.loaded |= {key: value for key, value in row.loaded.items() if not own & {*key[1]}}

@@ -14,35 +14,31 @@ gradient for 72 products. A program has the places of a window that are in its b
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cuesta._mlir import arith, ir, math, scf
 from cuesta.dialects import tt
-from cuesta.dialects.kernel_fields import WindowParts, window_parts, windowed_dims
+from cuesta.dialects.kernel_fields import WindowParts, channels_of, window_parts
 from cuesta.dialects.tt.types import shape_of
 from cuesta.errors import Unsupported
-from cuesta.lowering.linalg_to_tt.frame import Frame, Value, stretched
+from cuesta.lowering.linalg_to_tt.frame import Value, stretched
 from cuesta.lowering.linalg_to_tt.kernel import KernelWriter, Node
+from cuesta.lowering.linalg_to_tt.windows.behind import emit_behind, place_one
 from cuesta.lowering.linalg_to_tt.windows.images import Images
 
 
 def write_window_weights(
-    writer: KernelWriter, node: Node, starts: Mapping[int, Value | None], blocks: Mapping[int, int], neighbours: int
+    writer: KernelWriter, node: Node, starts: Mapping[int, Value | None], blocks: Sequence[int], neighbours: int
 ) -> None:
     """Writes a kernel of `node`, a sum over windows, and of the elementwise nodes that read it.
 
-    `starts` says where the program's block starts along each parallel class, and `blocks` how large it is. A thread has
-    so many `neighbours` along the columns; as rows and places, they are no axis of the frame. The block's rows divide a
-    group's rows, and the neighbours divide the columns.
+    `starts` says where the program's block starts along each parallel class, and `blocks` how large it is along all. A
+    thread has `neighbours` columns side by side. Rows, places and these columns are no axes of the frame: each is a
+    value of its own. Raises Unsupported unless the block's rows divide a group's rows, and the neighbours all columns.
     """
     parts = window_parts(node.op)
     assert parts is not None
-    down, across = windowed_dims(node.op)
-    for dim, block in ((down, blocks.get(down.loop, 1)), (across, neighbours)):
-        count = writer.frame.sizes[dim.loop] if dim.loop >= 0 else 1
-        if dim.loop >= 0 and not writer.frame.scalars.divides(block, count):
-            raise Unsupported(f"{block} windows at once, which does not divide all {count}, at {node.op.location}")
     _WeightSums(writer, node, parts, starts, blocks, neighbours).write()
 
 
@@ -52,18 +48,21 @@ class _WeightSums:
     node: Node
     parts: WindowParts
     starts: Mapping[int, Value | None]
-    blocks: Mapping[int, int]
+    blocks: Sequence[int]
     neighbours: int
     images: Images = field(init=False)
 
     def __post_init__(self) -> None:
-        images = Images(self.writer, self.node, -1)
-        known = {*self.parts, *(c for dim in (images.down, images.across) for c in (dim.loop, dim.place))}
-        (images.channels,) = set(self.node.classes) - known
-        self.images = images
-        for c in (self.parts.sample_groups, self.parts.row_groups, images.channels):
+        self.images = Images(self.writer, self.node, channels_of(self.node.op))
+        frame, down, across = self.writer.frame, self.images.down, self.images.across
+        for c, block in ((down.loop, self._size(down.loop)), (across.loop, self.neighbours)):
+            if c >= 0 and not frame.scalars.divides(block, frame.sizes[c]):
+                raise Unsupported(
+                    f"{block} windows at once, which does not divide all {frame.sizes[c]}, at {self.node.op.location}"
+                )
+        for c in (self.parts.sample_groups, self.parts.row_groups, self.images.channels):
             if c in self.starts:
-                self.writer.frame.place(c, self.starts[c])
+                frame.place(c, self.starts[c])
 
     def write(self) -> None:
         kind, frame = self.node.op.results[0].type.element_type, self.writer.frame
@@ -183,16 +182,6 @@ class _WeightSums:
         for dim, number in ((self.images.down, row), (self.images.across, column)):
             if dim.place >= 0:
                 at = arith.addi(self._start(dim.place), place.frame.scalar(number))
-                self._place_at(place.frame, dim.place, at)
-        place.blocks[self.node.op.results[0]] = total
-        for node in place.nodes:
-            if node.op.results[0] not in place.blocks:
-                place.emit(node)
+                place_one(place.frame, dim.place, at, self.blocks[dim.place])
+        emit_behind(place, self.node, total)
         return place
-
-    def _place_at(self, frame: Frame, c: int, at: Value) -> None:
-        """Places a frame at a row or column of the windows, which there may not be."""
-        frame.place(c, at)
-        if not frame.scalars.divides(self.blocks[c], frame.sizes[c]):
-            within = arith.cmpi(arith.CmpIPredicate.slt, at, frame.scalar(frame.sizes[c]))
-            frame.masks[c] = tt.splat(within, frame.unit)

@@ -1,8 +1,8 @@
 """Decides what a kernel may hold beside a sum of products of windows: elementwise work on its result.
 
 A program sums a block of the result, a few rows of windows, and loads each element of these once for all of its rows.
-So every class but those of a window's places is parallel, and no other op walks the places. In a sum over the windows
-themselves it is the other way round.
+So every class but those of a window's places is parallel, and no other op walks the places. The gradient of a weight
+is a sum over the windows: the classes of its places and channels are parallel, and no other op walks the windows.
 """
 
 from __future__ import annotations
