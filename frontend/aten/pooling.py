@@ -100,8 +100,9 @@ def _places(b: GraphBuilder, x: Value, windows: Sequence[Window], outside: float
 
 
 def _along(b: GraphBuilder, sizes: Sequence[Number], windows: Sequence[Window], d: int) -> Value:
-    """For each element of a tensor of `sizes`, its index along the d-th of the windows' dims."""
-    return b.expand(b.along(sizes, len(sizes) - len(windows) + d), sizes)
+    """The index along the d-th of the windows' dims, for a tensor of `sizes`: of size 1 along every other dim, so that
+    what is computed from it alone is no larger."""
+    return b.along(sizes, len(sizes) - len(windows) + d)
 
 
 def _flat(b: GraphBuilder, windows: Sequence[Window], along: Sequence[Value]) -> Value:

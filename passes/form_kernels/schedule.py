@@ -5,8 +5,10 @@
                                             %b = exp(%y)
                                             %d = sort(%b)
 
-Large results of small operands, such as the gradient of a linear layer's weight from a few rows, come last. By then the
-memory saved for other gradients has been freed, and only the small operands are held in the meantime.
+Large results of small operands, such as the gradient of a linear layer's weight from a few rows, come last, and so does
+what only they need: the product whose result they convert. By then the memory saved for other gradients has been freed,
+and only the small operands are held in the meantime. What is large and made of nothing, such as the zeros that a
+scatter adds to, is made where it is first needed.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ from cuesta.passes.form_kernels.placement import plan as placement
 Value: TypeAlias = ir.Value
 Unit: TypeAlias = Item | Group
 
-#: A step may come last if its results have at least `_LARGE` bytes, and `_TIMES` the bytes held for it until then.
+#: A step moves if its results have at least `_LARGE` bytes; to the end only if they have `_TIMES` the bytes held for it
+#: until then.
 _LARGE, _TIMES = 1 << 18, 8
 
 
@@ -58,16 +61,73 @@ def schedule(
     _measure(steps, grouping, set(returned), donated)
     order = _ordered(range(len(steps)), steps, set(), heapq.heappop)
     kept = {alias_root(value) for value in returned}
-    order.sort(key=lambda i: _comes_last(steps[i], kept))
+    last = _coming_last(steps, kept)
+    order.sort(key=last.__contains__)
+    order = _where_needed(order, steps)
     return [steps[i].unit for i in (_holding_less(order, steps, kept) if lower_peak else order)]
 
 
-def _comes_last(step: Step, kept: set[Value]) -> bool:
-    """Whether a step makes only large results that are returned, from small operands that could be freed earlier."""
-    made = sum(step.makes.values())
-    if step.users or made < _LARGE or not step.makes.keys() <= kept or not _may_move(step.unit):
-        return False
-    return made >= _TIMES * sum(map(byte_count, step.reads))
+def _coming_last(steps: Sequence[Step], kept: set[Value]) -> set[int]:
+    """Steps that make only large results that are returned, from small operands that could be freed earlier, and the
+    steps that only they need."""
+    maker = {value: i for i, step in enumerate(steps) for value in step.makes}
+    last: set[int] = set()
+    for i, step in enumerate(steps):
+        if step.users or not step.makes.keys() <= kept or not _is_large(step):
+            continue
+        before: set[int] = set()
+        for value in step.reads & maker.keys():
+            before |= _only_for(i, maker[value], steps)
+        own = [step, *(steps[j] for j in before)]
+        held = {value for part in own for value in part.reads} - {value for part in own for value in part.makes}
+        if sum(step.makes.values()) >= _TIMES * sum(map(byte_count, held)):
+            last |= {i, *before}
+    return last
+
+
+def _only_for(user: int, i: int, steps: Sequence[Step]) -> set[int]:
+    """Step `i` and the views of what it makes, if only `user` needs them and `i` may move; else no step."""
+    if not _may_move(steps[i].unit):
+        return set()
+    found, pending = {i}, list(steps[i].users)
+    while pending:
+        j = pending.pop()
+        if j != user:
+            if not _is_view(steps[j].unit) or not steps[j].users:
+                return set()
+            found.add(j)
+            pending += steps[j].users
+    return found
+
+
+def _where_needed(order: Sequence[int], steps: Sequence[Step]) -> list[int]:
+    """The order, in which what is large and made of nothing comes right before the first step that needs it."""
+    moved: set[int] = set()
+    for i in order:
+        step = steps[i]
+        made_of_nothing = not step.needs and not step.reads and _is_large(step)
+        if step.users and (made_of_nothing or (_is_view(step.unit) and step.needs and step.needs <= moved)):
+            moved.add(i)
+    found: dict[int, None] = {}
+
+    def place(i: int) -> None:
+        for j in sorted(steps[i].needs & moved - found.keys()):
+            place(j)
+        found[i] = None
+
+    for i in order:
+        if i not in moved:
+            place(i)
+    return list(found)
+
+
+def _is_large(step: Step) -> bool:
+    """Whether a step may move, and is worth it."""
+    return sum(step.makes.values()) >= _LARGE and _may_move(step.unit)
+
+
+def _is_view(unit: Unit) -> bool:
+    return isinstance(unit, Item) and unit.op.name in VIEWS
 
 
 def _may_move(unit: Unit) -> bool:

@@ -7,14 +7,15 @@
 A launch takes a GPU a microsecond or two, however little it does: its programs begin, wait for their first loads, and
 the next kernel waits until all they wrote can be seen. plan-memory takes a group as one step, and join-launches makes
 one kernel of its members, once their programs are known. Only launches of few bytes are moved: others take far longer
-than what is saved, and what they write would be in memory for longer. For the same reason none is moved that is the
-first to write into a large allocation: 30 launches that fill the padding of 20 MB each would have 600 MB in memory at
-once. Launches that write parts of one tensor, as of a concatenation, do not need one another if the parts lie apart.
+than what is saved. A launch that is the first to write an allocation moves only if the call's memory has room for the
+allocation from there on: 30 launches that fill the padding of 20 MB each would have 600 MB in memory at once. Launches
+that write parts of one tensor, as of a concatenation, do not need one another if the parts lie apart.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -27,13 +28,14 @@ from cuesta.dialects.product import FACTOR, tile_of
 from cuesta.passes.analysis.memory_parts import Parts
 from cuesta.passes.infra.graph_rewrite import functions
 from cuesta.passes.infra.registry import Pass, register_pass
-from cuesta.passes.plan_memory.lifetimes import byte_count
+from cuesta.passes.plan_memory.lifetimes import bases_of, byte_count
+from cuesta.passes.plan_memory.timeline import Timeline
 from cuesta.policy.few_rows import FEW_ROWS
-from cuesta.sizes import Number
 
-#: The most bytes that a launch in a group reads and writes together, and the most that it writes. The latter is also
-#: the size of the largest allocation that a launch which is moved may be the first to write.
+#: The most bytes that a launch in a group reads and writes together, and the most that it writes.
 _MOST, _MOST_WRITTEN = 16 << 20, 4 << 20
+#: The bytes that a call may hold whatever it held before launches were moved.
+_SMALL_CALL = 1 << 20
 #: The most by which the bytes of two launches of a group may differ: they would have other numbers of warps.
 _LIKE = 64
 #: The most launches of a group, the same if all are of one kernel, and the most groups that one may still join: the
@@ -128,10 +130,49 @@ class _Touched:
         self.written.add(others.written)
 
 
+@dataclass
+class _Room:
+    """The bytes that the call holds at each place, and the most that it may."""
+
+    held: list[int]
+    most: int
+    #: An allocation → its bytes, and the place from which it is held.
+    begun: dict[ir.Value, tuple[int, int]]
+
+    @staticmethod
+    def of(block: ir.Block) -> _Room:
+        timeline = Timeline.of(block, [base for base in bases_of(block) if base.is_alloc])
+        held = [inside + outside for inside, outside in zip(timeline.inside, timeline.outside, strict=True)]
+        begun = {value: (span.nbytes, span.first) for value, span in timeline.spans.items()}
+        return _Room(held, max(*held, _SMALL_CALL), begun)
+
+    def is_for(self, written: Parts, place: int) -> bool:
+        """Whether the allocations of `written` may be held from `place` on."""
+        added = self._added(written, place)
+        return all(self.held[at] + nbytes <= self.most for at, nbytes in added.items())
+
+    def hold(self, written: Parts, place: int) -> None:
+        """Notes that the allocations of `written` are held from `place` on."""
+        for at, nbytes in self._added(written, place).items():
+            self.held[at] += nbytes
+        for base in written.found:
+            if base in self.begun:
+                nbytes, first = self.begun[base]
+                self.begun[base] = nbytes, min(first, place)
+
+    def _added(self, written: Parts, place: int) -> Counter[int]:
+        """Place → the bytes that it would hold in addition. Arguments and results of calls are in memory anyway."""
+        added: Counter[int] = Counter()
+        for base in written.found:
+            nbytes, first = self.begun.get(base, (0, 0))
+            added.update(dict.fromkeys(range(place, first), nbytes))
+        return added
+
+
 def _group(block: ir.Block, heights: Mapping[str, float], scatters: Collection[str]) -> None:
     opened: list[_Group] = []
     groups: list[_Group] = []
-    begun: dict[ir.Value, int] = {}  # memory → the place of the first op that writes it
+    room = _Room.of(block)
     for place, op in enumerate([view.operation for view in block.operations]):
         if op.name in _PASSED_OVER or op.name == func.ReturnOp.OPERATION_NAME:
             continue
@@ -143,10 +184,11 @@ def _group(block: ir.Block, heights: Mapping[str, float], scatters: Collection[s
         size = _small_bytes(op, scatters) if height <= FEW_ROWS else None
         multiplies = height > 0
         taking = [group for group in opened if size is not None and group.takes(op, touched, size, multiplies)]
-        taking = [group for group in taking if _bytes_begun(touched.written, begun, group.place) <= _MOST_WRITTEN]
+        taking = [group for group in taking if room.is_for(touched.written, group.place)]
         # The group whose first launch is most alike is the likeliest to have the same number of warps.
         chosen = min(taking, key=lambda group: abs(math.log((size or 1) / group.bytes)), default=None)
         if chosen is not None:
+            room.hold(touched.written, chosen.place)
             _move_behind(op, chosen.members[-1])
             chosen.members.append(op)
         elif size is not None:
@@ -155,8 +197,6 @@ def _group(block: ir.Block, heights: Mapping[str, float], scatters: Collection[s
         # A launch that moved up to a group is before the groups that were opened later.
         for group in opened if chosen is None else opened[: opened.index(chosen) + 1]:
             group.touched.add(touched)
-        for base in touched.written.found:
-            begun[base] = min(begun.get(base, place), chosen.place if chosen else place)
     for number, group in enumerate(group for group in groups if len(group.members) > 1):
         for op in group.members:
             host.Launch.together.put(op, number)
@@ -175,14 +215,6 @@ def _small_bytes(op: ir.Operation, scatters: Collection[str]) -> int | None:
     elif len(sizes) < len(op.operands) or sum(sizes[-outputs:]) > _MOST_WRITTEN:
         return None
     return max(sum(sizes), 1) if sum(sizes) <= _MOST else None
-
-
-def _bytes_begun(written: Parts, begun: Mapping[ir.Value, int], place: int) -> Number:
-    """The bytes of the allocations that a launch which moves up to `place` would be the first to write. Arguments and
-    results of calls are in memory without a launch."""
-    bases = [base for base in written.found if begun.get(base, math.inf) > place]
-    made = [base for base in bases if not isinstance(base.owner, ir.Block) and host.Alloc.matches(base.owner)]
-    return sum(byte_count(base.type) for base in made)
 
 
 def _move_behind(op: ir.Operation, member: ir.Operation) -> None:
