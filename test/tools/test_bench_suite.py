@@ -17,6 +17,7 @@ from cuesta.tools.bench.cases.case import BF16, F32, Case, Model, model
 from cuesta.tools.bench.contenders import Contender
 from cuesta.tools.bench.measuring.on_gpu import measure_case
 from cuesta.tools.bench.reporting import suite_tables as tables
+from cuesta.tools.bench.reporting.results import merged
 from cuesta.tools.bench.workers.processes import _Clock
 from cuesta.tools.bench.workers.worker import HAS_TURN, WAITS
 from cuesta.tools.models import DASHBOARD
@@ -88,6 +89,29 @@ def test_means_are_taken_of_families_and_kinds() -> None:
     assert rows["timm, eval"] == ["2", "1", "2.00 / –", "2.00 / –", "1.00 / –", "1.22 / –", "0.43 / –"]
     assert rows["all, train"][:3] == ["1", "0", "– / –"]
     assert tables.relative_of_groups(made_up())["timm, eval (2)"]["cuesta"].median == pytest.approx(0.5)
+
+
+def test_a_case_is_merged_from_runs_of_its_modes() -> None:
+    """The mode that a later run does not have stays, beside the eager calls that it took turns with."""
+
+    def run(commit: str, *contenders: str, eager: float, ours: float) -> dict[str, Any]:
+        theirs = {name: timed(ours if name.startswith("cuesta") else 2.0) for name in contenders}
+        case = {"commit": commit, "processes": 2, "cold": {}, "contenders": {"eager": timed(eager)} | theirs}
+        return {"machine": {}, "suite": {"timm/a_eval": case}}
+
+    recorded = ("cuesta:reduce-overhead", "inductor:reduce-overhead")
+    first = run("a", *recorded, eager=4.0, ours=1.0)
+    first["suite"]["timm/a_eval"]["failed"] = "not done after 300 s"
+    runs = [first, run("b", "cuesta", "inductor", eager=6.0, ours=1.0), run("c", "cuesta", eager=6.0, ours=3.0)]
+    cases = merged(runs, ["suite"])["suite"]
+    assert tables.ratios_of(cases["timm/a_eval"])["cuesta × eager"] == {"default": 2.0, "reduce-overhead": 4.0}
+    # Inductor's time in default mode is of another run than cuesta's.
+    assert tables.ratios_of(cases["timm/a_eval"])["over inductor"] == {"reduce-overhead": 2.0}
+    assert tables.origins(cases) == [
+        "1 cases in default mode of commit c, 2 compiled side by side",
+        "1 cases in reduce-overhead mode of commit a, 2 compiled side by side",
+    ]
+    assert "failed" not in cases["timm/a_eval"]
 
 
 def test_what_falls_short_is_listed() -> None:

@@ -38,13 +38,35 @@ def _cpu_of(machine: Mapping[str, Any]) -> str:
 
 
 def merged(parts: Sequence[Results], sections: Sequence[str]) -> Results:
-    """Merges runs. The last run wins for a case that several have, and for the machine."""
+    """Merges runs. The last run wins for a case that several have, and for the machine; in a suite, for each mode."""
     result: Results = {"machine": parts[-1]["machine"], "commands": [], **{name: {} for name in sections}}
     for part in parts:
         result["commands"] += part.get("commands", [])
         for section in sections:
-            result[section] |= part.get(section, {})
+            for name, found in part.get(section, {}).items():
+                earlier = result[section].get(name)
+                result[section][name] = _by_mode(earlier, found) if earlier and section == "suite" else found
     return result
+
+
+def _by_mode(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
+    """A case of a suite from two runs: the later one's contenders, and the earlier one's of modes that the later has
+    none of. Each of these keeps the eager run that it took turns with, and its commit and number of processes."""
+    contenders, modes = later.get("contenders", {}), {_mode(name) for name in later.get("contenders", {})}
+    eager = earlier.get("contenders", {}).get("eager", {})
+    run = {"eager": eager, "commit": earlier["commit"], "processes": earlier["processes"]}
+    kept = {
+        name: run | part
+        for name, part in earlier.get("contenders", {}).items()
+        if name != "eager" and _mode(name) not in modes
+    }
+    whole = {key: value for key, value in earlier.items() if key != "failed"} | dict(later)
+    return whole | {"contenders": contenders | kept, "cold": earlier.get("cold", {}) | later.get("cold", {})}
+
+
+def _mode(contender: str) -> str:
+    """What follows the backend in a contender's name; that of eager is no mode."""
+    return "eager" if contender == "eager" else contender.partition(":")[2]
 
 
 def stage_seconds(compiled: Mapping[str, Any]) -> float | None:

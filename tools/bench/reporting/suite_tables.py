@@ -14,6 +14,8 @@ from cuesta.tools.bench.reporting.table import NOTHING, Table, megabytes, second
 MODES = {"default": "", "reduce-overhead": ":reduce-overhead"}
 MOST_COMPILE = 0.5
 """The part of Inductor's cold compile time above which cuesta's falls short."""
+MOST_MEMORY = 1.1
+"""The part of Inductor's memory above which cuesta's falls short."""
 
 ABOUT_CASES = """\
 right: cuesta's results in both modes, by the rule of the other tables; eager: a call's time; then how many times faster
@@ -31,13 +33,12 @@ _MEANT = ("cuesta × eager", "inductor × eager", "over inductor", "memory", "co
 def ratios_of(case: Mapping[str, Any]) -> dict[str, dict[str, float]]:
     """Figure → mode → ratio, of those that were measured: the columns of the means."""
     parts = case.get("contenders", {})
-    eager = parts.get("eager", {})
     found: dict[str, dict[str, float]] = {name: {} for name in _MEANT}
     for mode, suffix in MODES.items():
         ours, theirs = parts.get(f"cuesta{suffix}", {}), parts.get(f"inductor{suffix}", {})
         for name, faster in (
-            ("cuesta × eager", speedup(ours, eager)),
-            ("inductor × eager", speedup(theirs, eager)),
+            ("cuesta × eager", speedup(ours, _eager_beside(ours, parts))),
+            ("inductor × eager", speedup(theirs, _eager_beside(theirs, parts))),
             ("over inductor", speedup(ours, theirs)),
         ):
             if faster:
@@ -47,6 +48,12 @@ def ratios_of(case: Mapping[str, Any]) -> dict[str, dict[str, float]]:
     ours, theirs = (case.get("cold", {}).get(name, {}).get("total") for name in ("cuesta", "inductor"))
     if ours and theirs:
         found["cold"]["default"] = ours / theirs
+    return found
+
+
+def _eager_beside(part: Mapping[str, Any], parts: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Eager's results of the run that a contender's are of."""
+    found: Mapping[str, Any] = part.get("eager") or parts.get("eager", {})
     return found
 
 
@@ -122,7 +129,7 @@ def _mean(values: list[float], of: int) -> str:
 
 
 def shortfalls(cases: Cases) -> list[str]:
-    """A line for each case that failed, is wrong, slower than Inductor, takes more memory than it, or more than
+    """A line for each case that failed, is wrong, slower than Inductor, or takes more than MOST_MEMORY of its memory or
     MOST_COMPILE of its compile time."""
     return [f"{name}: {'; '.join(found)}" for name, case in cases.items() if (found := list(_short(case)))]
 
@@ -146,7 +153,7 @@ def _short(case: Mapping[str, Any]) -> Iterator[str]:
     ratios = ratios_of(case)
     for figure, word, least, most in (
         ("over inductor", "of Inductor's speed", 1.0, None),
-        ("memory", "of Inductor's memory", None, 1.0),
+        ("memory", "of Inductor's memory", None, MOST_MEMORY),
         ("cold", "of Inductor's cold compile time", None, MOST_COMPILE),
     ):
         for mode, value in ratios[figure].items():
@@ -155,11 +162,17 @@ def _short(case: Mapping[str, Any]) -> Iterator[str]:
 
 
 def origins(cases: Cases) -> list[str]:
-    """Of which commits the cases are, and how many compiled side by side."""
-    counted = Counter((case["commit"], case["processes"]) for case in cases.values())
+    """Of which commits the cases are in each mode, and how many compiled side by side."""
+    counted: Counter[tuple[str, str, int]] = Counter()
+    for case in cases.values():
+        parts = case.get("contenders", {})
+        for mode, suffix in MODES.items():
+            if ours := parts.get(f"cuesta{suffix}"):
+                run = ours if "commit" in ours else case
+                counted[mode, run["commit"], run["processes"]] += 1
     return [
-        f"{count} cases of commit {commit}, {processes} compiled side by side"
-        for (commit, processes), count in counted.items()
+        f"{count} cases in {mode} mode of commit {commit}, {processes} compiled side by side"
+        for (mode, commit, processes), count in sorted(counted.items())
     ]
 
 
@@ -171,7 +184,7 @@ def relative_of_groups(cases: Cases) -> dict[str, dict[str, Spread]]:
         for case in group:
             parts = case.get("contenders", {})
             for name, part in parts.items():
-                if faster := speedup(part, parts.get("eager", {})):
+                if faster := speedup(part, _eager_beside(part, parts)):
                     found.setdefault(name, []).append(1 / faster.median)
         drawn[f"{label} ({len(group)})"] = {
             name: Spread(statistics.geometric_mean(values), Spread.of(values).lower, Spread.of(values).upper)
