@@ -36,8 +36,8 @@ from cuesta.torch_private.partitioners import default_ops, with_ops
 
 aten = torch.ops.aten
 
-#: Ops that cuesta computes in the loops of other ops, and that torch's list lacks.
-_CHEAP = frozenset({aten.hardswish, aten.amin})
+#: Ops that cuesta computes in the loops of other ops, and that torch's list lacks (that of 2.11 leaky_relu).
+_CHEAP = frozenset({aten.hardswish, aten.amin, aten.leaky_relu})
 
 #: Ops whose results autograd passes to gradients because they take long to compute, on a CPU.
 _DEAR = frozenset(

@@ -16,11 +16,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cuesta._mlir import func, ir
 from cuesta.dialects import host
+from cuesta.dialects.graph_function import donated_arguments
 from cuesta.dialects.kernel_module import kernel_modules, launch_parameters, launched_kernels
 from cuesta.dialects.kernel_scatter import is_scatter
 from cuesta.dialects.named_linalg import is_generic
@@ -54,7 +55,7 @@ class GroupLaunches(Pass):
             heights = {name: _height(kernel) for name, kernel in kernels.items()}
             scatters = {name for name, kernel in kernels.items() if _scatters(kernel)}
             for function in functions(module):
-                _group(function.regions[0].blocks[0], heights, scatters)
+                _group(function.regions[0].blocks[0], donated_arguments(function), heights, scatters)
 
 
 def _kernels(module: ir.Module) -> Iterator[tuple[str, func.FuncOp]]:
@@ -132,7 +133,8 @@ class _Touched:
 
 @dataclass
 class _Room:
-    """The bytes that the call holds at each place, and the most that it may."""
+    """The bytes that the call holds at each place beyond its arguments, less those of arguments that it has freed; and
+    the most that it may hold."""
 
     held: list[int]
     most: int
@@ -140,11 +142,12 @@ class _Room:
     begun: dict[ir.Value, tuple[int, int]]
 
     @staticmethod
-    def of(block: ir.Block) -> _Room:
-        timeline = Timeline.of(block, [base for base in bases_of(block) if base.is_alloc])
+    def of(block: ir.Block, donated: Sequence[ir.Value]) -> _Room:
+        bases = bases_of(block, donated)
+        timeline = Timeline.of(block, bases)
         held = [inside + outside for inside, outside in zip(timeline.inside, timeline.outside, strict=True)]
-        begun = {value: (span.nbytes, span.first) for value, span in timeline.spans.items()}
-        return _Room(held, max(*held, _SMALL_CALL), begun)
+        spans = {base.value: timeline.spans[base.value] for base in bases if base.is_alloc}
+        return _Room(held, max(*held, _SMALL_CALL), {value: (span.nbytes, span.first) for value, span in spans.items()})
 
     def is_for(self, written: Parts, place: int) -> bool:
         """Whether the allocations of `written` may be held from `place` on."""
@@ -169,10 +172,12 @@ class _Room:
         return added
 
 
-def _group(block: ir.Block, heights: Mapping[str, float], scatters: Collection[str]) -> None:
+def _group(
+    block: ir.Block, donated: Sequence[ir.Value], heights: Mapping[str, float], scatters: Collection[str]
+) -> None:
     opened: list[_Group] = []
     groups: list[_Group] = []
-    room = _Room.of(block)
+    room = _Room.of(block, donated)
     for place, op in enumerate([view.operation for view in block.operations]):
         if op.name in _PASSED_OVER or op.name == func.ReturnOp.OPERATION_NAME:
             continue

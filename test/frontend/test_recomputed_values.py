@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -39,11 +40,13 @@ def test_a_detached_value_is_not_saved_for_its_own_sake() -> None:
     assert _saved(scaled, x, weight).count(torch.Size([32, 64])) == 2
 
 
-def test_hardswish_is_computed_again() -> None:
+@pytest.mark.parametrize("activation", [F.hardswish, F.leaky_relu])
+def test_an_activation_is_computed_again(activation: Callable[[Tensor], Tensor]) -> None:
+    """Also one that the list of an older torch lacks."""
     x, weight = torch.randn(32, 64), torch.randn(64, 64).div(8).requires_grad_()
 
     def scaled(x: Tensor) -> Tensor:
-        y = F.hardswish(x @ weight)
+        y = activation(x @ weight)
         return (y * y.mean(1, keepdim=True)).sin() @ weight
 
     assert _saved(scaled, x, weight).count(torch.Size([32, 64])) == 2, "x and the product"

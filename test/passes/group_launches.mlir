@@ -155,3 +155,20 @@ func.func @paddings(%x: memref<32768x64xf32>, %y: memref<32768x64xf32>) {
   "host.launch"(%4) {kernel = @kernels::@zeros, outputs = 1} : (memref<16x64xf32>) -> ()
   return
 }
+
+// -----
+
+// An argument of 8 MB is freed behind its last use. Before that there is no room for the 4 MB that the last launch is the
+// first to write.
+// CHECK-LABEL: func.func @freed
+// CHECK: kernel = @kernels::@zeros, outputs = 1 : i64} : (memref<16x64xf32>)
+// CHECK: kernel = @kernels::@fill
+// CHECK: kernel = @kernels::@zeros, outputs = 1 : i64} : (memref<16x64xf32>)
+func.func @freed(%x: memref<16x64xf32>, %saved: memref<32768x64xf32> {cuesta.donated}) -> memref<16384x64xf32> {
+  "host.launch"(%x) {kernel = @kernels::@zeros, outputs = 1} : (memref<16x64xf32>) -> ()
+  "host.launch"(%saved, %x) {kernel = @kernels::@fill, outputs = 1} : (memref<32768x64xf32>, memref<16x64xf32>) -> ()
+  %0 = "host.alloc"() {owner = "plan"} : () -> memref<16384x64xf32>
+  %1 = "host.view"(%0) {offset = 0} : (memref<16384x64xf32>) -> memref<16x64xf32>
+  "host.launch"(%1) {kernel = @kernels::@zeros, outputs = 1} : (memref<16x64xf32>) -> ()
+  return %0 : memref<16384x64xf32>
+}
