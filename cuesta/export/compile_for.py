@@ -257,8 +257,12 @@ class _OnDevice(FakeTensorProp):
         return result
 
     def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
+        # torch's fake kernels copy these operands, or their gradient, in the same way, but a torch without CUDA cannot
+        # copy a fake tensor on a GPU.
         if target in (_ATEN.convolution.default, _ATEN.convolution_backward.default):
-            args = tree_map(_contiguous_lines, args)
+            args = tree_map(lambda value: _contiguous(value, dim=3), args)
+        elif target is _ATEN._softmax_backward_data.default:
+            args = tree_map(_contiguous, args)
         return super().call_function(target, args, kwargs)
 
     def run_node(self, node: torch.fx.Node) -> Any:
@@ -275,10 +279,9 @@ class _OnDevice(FakeTensorProp):
                 node.target = _ATEN.view.default
 
 
-def _contiguous_lines(value: Any) -> Any:
-    """An operand of a convolution; a contiguous copy if it has one spatial dim and is not contiguous. torch makes the
-    same copy in its fake kernel, but a torch without CUDA cannot copy a fake tensor on a GPU."""
-    if not isinstance(value, torch.Tensor) or value.dim() != 3 or value.is_contiguous():
+def _contiguous(value: Any, dim: int | None = None) -> Any:
+    """A contiguous tensor in place of one that is not, of `dim` dims if that is given; anything else unchanged."""
+    if not isinstance(value, torch.Tensor) or value.is_contiguous() or dim not in (None, value.dim()):
         return value
     return torch.empty(value.shape, dtype=value.dtype, device=value.device)
 

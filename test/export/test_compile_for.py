@@ -200,3 +200,15 @@ def test_convolutions_of_tokens(training: bool) -> None:
     compiled = cuesta.compile_for(mixed, (x,), target="cuda:90", training=training)
     assert [kernel.name for kernel in compiled.kernels][:2] == ["copy", "convolution"], str(compiled)
     assert set(compiled.aten_calls) == ({"aten.convolution_backward.default"} if training else set())
+
+
+def test_the_gradient_of_a_softmax_of_turned_scores() -> None:
+    """Heads that talk to each other: the gradient of the softmax, in bf16, is that of a permuted tensor."""
+    heads = nn.Linear(4, 4)
+
+    def loss(scores: torch.Tensor) -> torch.Tensor:
+        with torch.autocast("cpu", torch.bfloat16):
+            weights = heads(scores.permute(0, 2, 3, 1)).permute(0, 3, 1, 2).softmax(-1)
+            return heads(weights.permute(0, 2, 3, 1)).float().square().mean()
+
+    assert cuesta.compile_for(loss, (torch.randn(2, 4, 16, 16),), target="cuda:90", training=True).kernels
