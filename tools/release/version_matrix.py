@@ -174,7 +174,7 @@ def _run_tests(interpreter: Sequence[str], result: Result) -> None:
     command = [*interpreter, "-m", "pytest", *jobs, "-p", "no:cacheprovider", "--junitxml", str(report), *TESTS]
     began = time.monotonic()
     with log.open("w") as file:
-        environment = {**os.environ, "OMP_WAIT_POLICY": "passive"}
+        environment = {**os.environ, "OMP_WAIT_POLICY": "passive", "OPENBLAS_NUM_THREADS": "1"}
         ended = subprocess.run(command, cwd=ROOT, stdout=file, stderr=subprocess.STDOUT, env=environment)
     result.seconds = round(time.monotonic() - began)
     if not report.exists():
