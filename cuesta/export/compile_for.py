@@ -36,7 +36,7 @@ from cuesta.lowering.tt_to_binary.kernels import warm_up
 from cuesta.lowering.tt_to_binary.target_kernels import TargetKernel, check_target, make_kernels, write_kernels
 from cuesta.options import Options
 from cuesta.reports.progress import Progress
-from cuesta.reports.quantities import count_text
+from cuesta.reports.quantities import count_text, size_text
 from cuesta.targets import Target, parse_target
 from cuesta.torch_private.aot_graphs import make_boxed_func
 from cuesta.torch_private.configs import backward_at_once, recompiles
@@ -56,6 +56,21 @@ _MANY = 1 << 20
 
 
 @dataclass(frozen=True)
+class GraphMemory:
+    """What a call of a graph holds by its plan, in bytes beyond its arguments. What a library takes for itself is not
+    known."""
+
+    #: at most
+    peak: int
+    #: at its end: results and what they save for a backward graph, less the arguments that the call has freed
+    kept: int
+
+    def __str__(self) -> str:
+        end = f"{size_text(self.kept)} kept" if self.kept >= 0 else f"{size_text(-self.kept)} freed"
+        return f"{size_text(self.peak)} of memory at most, {end}"
+
+
+@dataclass(frozen=True)
 class TargetModel:
     """The result of `compile_for`."""
 
@@ -63,6 +78,8 @@ class TargetModel:
     kernels: list[TargetKernel]
     #: "inference", "forward" or "backward" for each graph
     graphs: list[str]
+    #: of each graph
+    memory: list[GraphMemory]
     #: ATen overload → how often the graphs call it besides their kernels
     aten_calls: dict[str, int]
 
@@ -75,6 +92,9 @@ class TargetModel:
 
     def __str__(self) -> str:
         lines = [f"{self.target}: {count_text(len(self.kernels), 'kernel')}"]
+        lines += [
+            f"  graph {i} ({kind}), {held}" for i, (kind, held) in enumerate(zip(self.graphs, self.memory, strict=True))
+        ]
         lines += [f"  graph {kernel.graph} ({self.graphs[kernel.graph]}), {kernel}" for kernel in self.kernels]
         lines += [f"  ATen {overload} x{count}" for overload, count in self.aten_calls.items()]
         return "\n".join(lines)
@@ -121,25 +141,36 @@ def _compile_for(model: Callable[..., Any], inputs: Any, where: Target, chosen: 
     graphs = trace(model, inputs, where, training=training, options=chosen)
     said.tell(f"{count_text(len(graphs), 'graph')} traced")
     kernels: list[TargetKernel] = []
+    memory: list[GraphMemory] = []
     calls: Counter[str] = Counter()
     for number, graph in enumerate(graphs):
-        kernels += _compile_graph(number, graph, where, chosen, calls)
+        kernels += _compile_graph(number, graph, where, chosen, calls, memory)
         said.tell(f"{number + 1} of {count_text(len(graphs), 'graph')} compiled")
-    return TargetModel(where, kernels, [graph.kind for graph in graphs], dict(calls))
+    return TargetModel(where, kernels, [graph.kind for graph in graphs], memory, dict(calls))
 
 
 def _compile_graph(
-    number: int, graph: TracedGraph, target: Target, options: Options, calls: Counter[str]
+    number: int,
+    graph: TracedGraph,
+    target: Target,
+    options: Options,
+    calls: Counter[str],
+    memory: list[GraphMemory],
 ) -> list[TargetKernel]:
+    """The graph's kernels. Counts its calls into ATen, and adds its memory."""
     from cuesta.dialects import host, make_context, walk
+    from cuesta.dialects.graph_function import MEMORY
     from cuesta.driver.late.smaller_blocks import smaller_blocks
     from cuesta.driver.stage_pipelines import pipeline_of
+    from cuesta.passes.infra.graph_rewrite import functions
     from cuesta.passes.pipelines import stages_for
 
     with make_context():
         module = lower_graph(graph, target, options, "blocks")
         smaller = smaller_blocks(module)
         pipeline_of(stages_for(target)["tt"], options).run(module, verify=options.verify)
+        (planned,) = (MEMORY.of(function) for function in functions(module) if MEMORY.is_on(function))
+        memory.append(GraphMemory(planned["peak"], planned["kept"]))
         calls.update(host.Call.overload.of(op) for op in walk(module.operation) if host.Call.matches(op))
         return make_kernels(module, target, open_cache(options.cache_root), number, smaller)
 

@@ -118,6 +118,16 @@ def test_a_training_step_has_the_gradients_kernels_too(tmp_path: Path) -> None:
     assert all(p.grad is None for p in model.parameters())
 
 
+def test_the_plan_of_memory_is_told() -> None:
+    """A product's 1 MiB is saved, and freed by the backward graph, which returns 16 KiB."""
+    layer = nn.Linear(64, 64, bias=False)
+    compiled = cuesta.compile_for(lambda x: layer(x).tanh().sum(), torch.randn(4096, 64), "cuda:90", training=True)
+    forward, backward = compiled.memory
+    assert 1 << 20 <= forward.kept <= forward.peak < (1 << 20) + 4096
+    assert backward.kept == (16 << 10) - (1 << 20)
+    assert "graph 1 (backward), " in str(compiled) and "1008.0 KiB freed" in str(compiled)
+
+
 def test_options_are_torch_compiles() -> None:
     def chain(x: torch.Tensor) -> torch.Tensor:
         return x.exp().sin()
