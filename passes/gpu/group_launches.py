@@ -15,7 +15,6 @@ that write parts of one tensor, as of a concatenation, do not need one another i
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -150,26 +149,22 @@ class _Room:
         return _Room(held, max(*held, _SMALL_CALL), {value: (span.nbytes, span.first) for value, span in spans.items()})
 
     def is_for(self, written: Parts, place: int) -> bool:
-        """Whether the allocations of `written` may be held from `place` on."""
-        added = self._added(written, place)
-        return all(self.held[at] + nbytes <= self.most for at, nbytes in added.items())
+        """Whether the allocations of `written` may all be held from `place` on."""
+        later = self._later(written, place)
+        added = sum(nbytes for nbytes, _ in later.values())
+        return not later or max(self.held[place : max(first for _, first in later.values())]) + added <= self.most
 
     def hold(self, written: Parts, place: int) -> None:
         """Notes that the allocations of `written` are held from `place` on."""
-        for at, nbytes in self._added(written, place).items():
-            self.held[at] += nbytes
-        for base in written.found:
-            if base in self.begun:
-                nbytes, first = self.begun[base]
-                self.begun[base] = nbytes, min(first, place)
+        for base, (nbytes, first) in self._later(written, place).items():
+            for at in range(place, first):
+                self.held[at] += nbytes
+            self.begun[base] = nbytes, place
 
-    def _added(self, written: Parts, place: int) -> Counter[int]:
-        """Place → the bytes that it would hold in addition. Arguments and results of calls are in memory anyway."""
-        added: Counter[int] = Counter()
-        for base in written.found:
-            nbytes, first = self.begun.get(base, (0, 0))
-            added.update(dict.fromkeys(range(place, first), nbytes))
-        return added
+    def _later(self, written: Parts, place: int) -> dict[ir.Value, tuple[int, int]]:
+        """The allocations of `written` that are not held at `place` yet. Arguments and results of calls are in memory
+        anyway."""
+        return {base: self.begun[base] for base in written.found if self.begun.get(base, (0, place))[1] > place}
 
 
 def _group(
