@@ -7,8 +7,8 @@
 
 Large results of small operands, such as the gradient of a linear layer's weight from a few rows, come last, and so does
 what only they need: the product whose result they convert. By then the memory saved for other gradients has been freed,
-and only the small operands are held in the meantime. What is large and made of nothing, such as the zeros that a
-scatter adds to, is made where it is first needed.
+and only the small operands are held in the meantime. What is large and holds no memory before it is made, such as the
+zeros that a scatter adds to or a product of two arguments that stay, is made where it is first needed.
 """
 
 from __future__ import annotations
@@ -101,12 +101,13 @@ def _only_for(user: int, i: int, steps: Sequence[Step]) -> set[int]:
 
 
 def _where_needed(order: Sequence[int], steps: Sequence[Step]) -> list[int]:
-    """The order, in which what is large and made of nothing comes right before the first step that needs it."""
+    """The order, in which what is large and made of nothing, or of arguments that stay, comes right before the first
+    step that needs it."""
     moved: set[int] = set()
     for i in order:
         step = steps[i]
-        made_of_nothing = not step.needs and not step.reads and _is_large(step)
-        if step.users and (made_of_nothing or (_is_view(step.unit) and step.needs and step.needs <= moved)):
+        frees_nothing = not step.needs and not step.reads and _is_large(step)
+        if step.users and (frees_nothing or (_is_view(step.unit) and step.needs and step.needs <= moved)):
             moved.add(i)
     found: dict[int, None] = {}
 

@@ -47,7 +47,8 @@ def refused(call: Callable[[], Any]) -> str:
 
 def products_first(x: Tensor, y: Tensor, z: Tensor) -> tuple[Tensor, ...]:
     """Written so that three products are held at once, of which one at a time will do."""
-    first, second, third = x @ x, y @ y, z @ z
+    shared = x @ y
+    first, second, third = shared @ x, shared @ y, shared @ z
     return first @ first[0], second @ second[0], third @ third[0]
 
 
