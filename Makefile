@@ -14,9 +14,9 @@ INTEL_TRITON := triton-xpu==3.3.0b1
 
 # Most of the tests' time is one thread that compiles, so JOBS processes share the files; a file's tests stay together
 # for what they compile once. torch keeps its two threads in each: those that wait sleep, where spinning took the other
-# process's core (half as much time again in the models' tests). numpy has one thread: those of OpenBLAS wait awake, and
-# with both cores taken made a product of a millisecond take 180. A process that dies ends the run, with the name of its
-# test: xdist would start another and, with whole files to hand out, may wait for it for ever. Hundreds of tests start
+# process's core (half as much time again in the models' tests). numpy has one thread: OpenBLAS' threads spin as
+# well, and with both cores taken a product of one millisecond took 180. A process that dies ends the run, with the name
+# of its test: xdist would start another and, with whole files to hand out, may wait for it for ever. Hundreds of tests start
 # processes, each of which would compile cuesta's modules where PYTHONDONTWRITEBYTECODE is set. So bytecode is kept, in
 # $(VENV) and not in the tree.
 JOBS ?= 2

@@ -22,6 +22,9 @@ from cuesta.targets import Target
 from cuesta.torch_private.ops import OpOverload, schema_of
 from cuesta.torch_private.tensors import memory_of
 
+#: Pointwise ops that torch 2.11 does not tag as such.
+UNTAGGED = frozenset({torch.ops.aten.leaky_relu})
+
 
 def last_placeholder(graph: torch.fx.Graph) -> Node:
     """The last placeholder of a graph that has at least one."""
@@ -87,8 +90,8 @@ def makes(node: Node) -> bool:
 
 
 def is_pointwise(node: Node) -> bool:
-    """Whether a node calls an op that torch tags as pointwise."""
-    return torch.Tag.pointwise in getattr(node.target, "tags", ())
+    """Whether a node calls a pointwise op."""
+    return torch.Tag.pointwise in getattr(node.target, "tags", ()) or packet_of(node) in UNTAGGED
 
 
 def is_by_element(node: Node) -> bool:

@@ -57,8 +57,8 @@ _MANY = 1 << 20
 
 @dataclass(frozen=True)
 class GraphMemory:
-    """What a call of a graph holds by its plan, in bytes beyond its arguments. What a library takes for itself is not
-    known."""
+    """The bytes that a call of a graph holds by its plan, beyond its arguments. The workspaces of libraries are not in
+    the plan."""
 
     #: at most
     peak: int
@@ -144,35 +144,31 @@ def _compile_for(model: Callable[..., Any], inputs: Any, where: Target, chosen: 
     memory: list[GraphMemory] = []
     calls: Counter[str] = Counter()
     for number, graph in enumerate(graphs):
-        kernels += _compile_graph(number, graph, where, chosen, calls, memory)
+        made, held = _compile_graph(number, graph, where, chosen, calls)
+        kernels += made
+        memory.append(held)
         said.tell(f"{number + 1} of {count_text(len(graphs), 'graph')} compiled")
     return TargetModel(where, kernels, [graph.kind for graph in graphs], memory, dict(calls))
 
 
 def _compile_graph(
-    number: int,
-    graph: TracedGraph,
-    target: Target,
-    options: Options,
-    calls: Counter[str],
-    memory: list[GraphMemory],
-) -> list[TargetKernel]:
-    """The graph's kernels. Counts its calls into ATen, and adds its memory."""
+    number: int, graph: TracedGraph, target: Target, options: Options, calls: Counter[str]
+) -> tuple[list[TargetKernel], GraphMemory]:
+    """The graph's kernels and memory. Adds its calls into ATen to `calls`."""
     from cuesta.dialects import host, make_context, walk
-    from cuesta.dialects.graph_function import MEMORY
     from cuesta.driver.late.smaller_blocks import smaller_blocks
+    from cuesta.driver.memory.memory_limit import planned_memory
     from cuesta.driver.stage_pipelines import pipeline_of
-    from cuesta.passes.infra.graph_rewrite import functions
     from cuesta.passes.pipelines import stages_for
 
     with make_context():
         module = lower_graph(graph, target, options, "blocks")
         smaller = smaller_blocks(module)
         pipeline_of(stages_for(target)["tt"], options).run(module, verify=options.verify)
-        (planned,) = (MEMORY.of(function) for function in functions(module) if MEMORY.is_on(function))
-        memory.append(GraphMemory(planned["peak"], planned["kept"]))
+        planned = planned_memory(module)
         calls.update(host.Call.overload.of(op) for op in walk(module.operation) if host.Call.matches(op))
-        return make_kernels(module, target, open_cache(options.cache_root), number, smaller)
+        made = make_kernels(module, target, open_cache(options.cache_root), number, smaller)
+        return made, GraphMemory(planned["peak"], planned["kept"])
 
 
 def lower_graph(graph: TracedGraph, target: Target, options: Options, level: str) -> Any:
@@ -288,8 +284,8 @@ class _OnDevice(FakeTensorProp):
         return result
 
     def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
-        # torch's fake kernels copy these operands, or their gradient, in the same way, but a torch without CUDA cannot
-        # copy a fake tensor on a GPU.
+        # torch's fake kernels make such operands, or the gradient, contiguous. A torch without CUDA cannot do so on a
+        # fake GPU, so the operands are made contiguous before.
         if target in (_ATEN.convolution.default, _ATEN.convolution_backward.default):
             args = tree_map(lambda value: _contiguous(value, dim=3), args)
         elif target is _ATEN._softmax_backward_data.default:

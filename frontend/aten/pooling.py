@@ -100,8 +100,8 @@ def _places(b: GraphBuilder, x: Value, windows: Sequence[Window], outside: float
 
 
 def _along(b: GraphBuilder, sizes: Sequence[Number], windows: Sequence[Window], d: int) -> Value:
-    """The index along the d-th of the windows' dims, for a tensor of `sizes`: of size 1 along every other dim, so that
-    what is computed from it alone is no larger."""
+    """The indices along the d-th of the windows' dims of a tensor of `sizes`. The result has size 1 along every other
+    dim, so what is computed from indices alone stays small."""
     return b.along(sizes, len(sizes) - len(windows) + d)
 
 

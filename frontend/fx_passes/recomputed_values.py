@@ -29,15 +29,15 @@ import torch
 from torch.fx import Node
 from torch.utils.checkpoint import CheckpointPolicy
 
-from cuesta.frontend.fx_nodes import is_for_gpu, keep_results, memory_root, packet_of
+from cuesta.frontend.fx_nodes import UNTAGGED, is_for_gpu, keep_results, memory_root, packet_of
 from cuesta.frontend.fx_passes.fx_pipeline import TrainingStep, argument_for
 from cuesta.targets import Target
 from cuesta.torch_private.partitioners import default_ops, with_ops
 
 aten = torch.ops.aten
 
-#: Ops that cuesta computes in the loops of other ops, and that torch's list lacks (that of 2.11 leaky_relu).
-_CHEAP = frozenset({aten.hardswish, aten.amin, aten.leaky_relu})
+#: Ops that cuesta computes in the loops of other ops, and that torch's list lacks.
+_CHEAP = frozenset({aten.hardswish, aten.amin}) | UNTAGGED
 
 #: Ops whose results autograd passes to gradients because they take long to compute, on a CPU.
 _DEAR = frozenset(

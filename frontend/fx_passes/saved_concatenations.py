@@ -18,9 +18,8 @@ import torch
 from torch import Tensor
 from torch.fx import Node
 
-from cuesta.frontend.fx_nodes import keep_results, last_placeholder, packet_of
+from cuesta.frontend.fx_nodes import is_pointwise, keep_results, last_placeholder, packet_of
 from cuesta.frontend.fx_passes.fx_pipeline import TrainingStep
-from cuesta.torch_private.ops import OpOverload
 
 aten = torch.ops.aten
 
@@ -130,10 +129,7 @@ def is_read_in_place(node: Node) -> bool:
 
 
 def _is_reader(node: Node) -> bool:
-    target = node.target
-    return isinstance(target, OpOverload) and (
-        torch.Tag.pointwise in target.tags or str(target.overloadpacket) in _READERS
-    )
+    return is_pointwise(node) or str(packet_of(node)) in _READERS
 
 
 def slice_of(whole: Node, part: Part) -> Node:

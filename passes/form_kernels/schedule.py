@@ -5,10 +5,10 @@
                                             %b = exp(%y)
                                             %d = sort(%b)
 
-Large results of small operands, such as the gradient of a linear layer's weight from a few rows, come last, and so does
-what only they need: the product whose result they convert. By then the memory saved for other gradients has been freed,
-and only the small operands are held in the meantime. What is large and holds no memory before it is made, such as the
-zeros that a scatter adds to or a product of two arguments that stay, is made where it is first needed.
+Large results of small operands, such as the gradient of a linear layer's weight from a few rows, come last. So does a
+step that only such a result needs, such as the product that it converts. By then the memory saved for other gradients
+has been freed, and only the small operands are held in the meantime. A large value that is made of nothing, such as the
+zeros that a scatter adds to, or of arguments that stay in memory anyway, is made right before its first use.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _coming_last(steps: Sequence[Step], kept: set[Value]) -> set[int]:
     maker = {value: i for i, step in enumerate(steps) for value in step.makes}
     last: set[int] = set()
     for i, step in enumerate(steps):
-        if step.users or not step.makes.keys() <= kept or not _is_large(step):
+        if step.users or not step.makes.keys() <= kept or not _is_worth_moving(step):
             continue
         before: set[int] = set()
         for value in step.reads & maker.keys():
@@ -101,13 +101,13 @@ def _only_for(user: int, i: int, steps: Sequence[Step]) -> set[int]:
 
 
 def _where_needed(order: Sequence[int], steps: Sequence[Step]) -> list[int]:
-    """The order, in which what is large and made of nothing, or of arguments that stay, comes right before the first
-    step that needs it."""
+    """The order, but a step that makes much of nothing, or of arguments that stay in memory anyway, comes right before
+    the first step that needs it, and so do views of what it makes."""
     moved: set[int] = set()
     for i in order:
         step = steps[i]
-        frees_nothing = not step.needs and not step.reads and _is_large(step)
-        if step.users and (frees_nothing or (_is_view(step.unit) and step.needs and step.needs <= moved)):
+        holds_nothing = not step.needs and not step.reads and _is_worth_moving(step)
+        if step.users and (holds_nothing or (_is_view(step.unit) and step.needs and step.needs <= moved)):
             moved.add(i)
     found: dict[int, None] = {}
 
@@ -122,8 +122,8 @@ def _where_needed(order: Sequence[int], steps: Sequence[Step]) -> list[int]:
     return list(found)
 
 
-def _is_large(step: Step) -> bool:
-    """Whether a step may move, and is worth it."""
+def _is_worth_moving(step: Step) -> bool:
+    """Whether a step may move, and makes much."""
     return sum(step.makes.values()) >= _LARGE and _may_move(step.unit)
 
 

@@ -34,7 +34,7 @@ from cuesta.policy.few_rows import FEW_ROWS
 
 #: The most bytes that a launch in a group reads and writes together, and the most that it writes.
 _MOST, _MOST_WRITTEN = 16 << 20, 4 << 20
-#: The bytes that a call may hold whatever it held before launches were moved.
+#: A call may hold this many bytes even if it held fewer before launches moved.
 _SMALL_CALL = 1 << 20
 #: The most by which the bytes of two launches of a group may differ: they would have other numbers of warps.
 _LIKE = 64
@@ -132,10 +132,11 @@ class _Touched:
 
 @dataclass
 class _Room:
-    """The bytes that the call holds at each place beyond its arguments, less those of arguments that it has freed; and
-    the most that it may hold."""
+    """How much memory is left for allocations that begin earlier."""
 
+    #: the bytes of the call's own memory that are live at each place, less those of the arguments that it has freed
     held: list[int]
+    #: the most that `held` may become
     most: int
     #: An allocation → its bytes, and the place from which it is held.
     begun: dict[ir.Value, tuple[int, int]]
@@ -144,9 +145,8 @@ class _Room:
     def of(block: ir.Block, donated: Sequence[ir.Value]) -> _Room:
         bases = bases_of(block, donated)
         timeline = Timeline.of(block, bases)
-        held = [inside + outside for inside, outside in zip(timeline.inside, timeline.outside, strict=True)]
-        spans = {base.value: timeline.spans[base.value] for base in bases if base.is_alloc}
-        return _Room(held, max(*held, _SMALL_CALL), {value: (span.nbytes, span.first) for value, span in spans.items()})
+        begun = {base.value: (base.nbytes, timeline.spans[base.value].first) for base in bases if base.is_alloc}
+        return _Room(timeline.levels, max(*timeline.levels, _SMALL_CALL), begun)
 
     def is_for(self, written: Parts, place: int) -> bool:
         """Whether the allocations of `written` may all be held from `place` on."""

@@ -51,6 +51,11 @@ class Timeline:
             outside[at] += scratch_bytes(op)
         return Timeline(spans, planned, live_bytes([spans[b.value] for b in planned], len(step)), outside)
 
+    @property
+    def levels(self) -> list[int]:
+        """The bytes that are live at each step, in the arena and outside of it."""
+        return [inside + outside for inside, outside in zip(self.inside, self.outside, strict=True)]
+
     def peak(self, arena: int, spilled: Iterable[Base]) -> int:
         """The highest level of any step: the arena, which is held throughout, plus memory that torch owns."""
         outside = list(self.outside)

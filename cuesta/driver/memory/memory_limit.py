@@ -50,7 +50,7 @@ def planned_within(module: ir.Module, pipeline: Pipeline, limit: int, report: Gr
         for name, options in ways.items():
             other = other.with_options(name, **options)
         other.run(tried, verify=False)
-        peak = _peak(tried)
+        peak = planned_memory(tried)["peak"]
         if peak <= limit:
             report.memory_limit = {"limit": limit, "by": what}
             return tried
@@ -75,7 +75,7 @@ def largest_at_peak(host: func.FuncOp) -> list[tuple[int, str]]:
         block = host.regions[0].blocks[0]
         bases = bases_of(block, donated_arguments(host))
         timeline = Timeline.of(block, bases)
-    levels = [inside + outside for inside, outside in zip(timeline.inside, timeline.outside, strict=True)]
+    levels = timeline.levels
     step = levels.index(max(levels))
     live = [b for b in bases if timeline.spans[b.value].first <= step <= timeline.spans[b.value].last]
     held = sorted((b for b in live if not b.is_argument), key=lambda b: -b.nbytes)
@@ -94,5 +94,6 @@ def _host_of(module: ir.Module) -> func.FuncOp:
     return host
 
 
-def _peak(module: ir.Module) -> int:
-    return MEMORY.of(_host_of(module))["peak"]
+def planned_memory(module: ir.Module) -> dict[str, int]:
+    """The `cuesta.memory` that plan-memory has given a module's one host function."""
+    return MEMORY.of(_host_of(module))

@@ -9,6 +9,8 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from cuesta.tools.bench.contenders import Contender
+
 Results = dict[str, Any]
 """{"machine": …, "commands": […], section: {case: measurements}}."""
 
@@ -52,21 +54,16 @@ def merged(parts: Sequence[Results], sections: Sequence[str]) -> Results:
 def _by_mode(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
     """A case of a suite from two runs: the later one's contenders, and the earlier one's of modes that the later has
     none of. Each of these keeps the eager run that it took turns with, and its commit and number of processes."""
-    contenders, modes = later.get("contenders", {}), {_mode(name) for name in later.get("contenders", {})}
-    eager = earlier.get("contenders", {}).get("eager", {})
-    run = {"eager": eager, "commit": earlier["commit"], "processes": earlier["processes"]}
+    before, contenders = earlier.get("contenders", {}), later.get("contenders", {})
+    modes = {found.form for found in map(Contender.parse, contenders) if found.compiles}
+    run = {"eager": before.get("eager", {}), "commit": earlier["commit"], "processes": earlier["processes"]}
     kept = {
         name: run | part
-        for name, part in earlier.get("contenders", {}).items()
-        if name != "eager" and _mode(name) not in modes
+        for name, part in before.items()
+        if (found := Contender.parse(name)).compiles and found.form not in modes
     }
     whole = {key: value for key, value in earlier.items() if key != "failed"} | dict(later)
     return whole | {"contenders": contenders | kept, "cold": earlier.get("cold", {}) | later.get("cold", {})}
-
-
-def _mode(contender: str) -> str:
-    """What follows the backend in a contender's name; that of eager is no mode."""
-    return "eager" if contender == "eager" else contender.partition(":")[2]
 
 
 def stage_seconds(compiled: Mapping[str, Any]) -> float | None:
