@@ -101,13 +101,14 @@ def test_a_case_is_merged_from_runs_of_its_modes() -> None:
 
     recorded = ("cuesta:reduce-overhead", "inductor:reduce-overhead")
     first = run("a", *recorded, eager=4.0, ours=1.0)
-    first["suite"]["timm/a_eval"]["failed"] = "not done after 300 s"
+    first["suite"]["timm/a_eval"] |= {"failed": "not done after 300 s", "cold": {"cuesta": {"total": 3.0}}}
     runs = [first, run("b", "cuesta", "inductor", eager=6.0, ours=1.0), run("c", "cuesta", eager=6.0, ours=3.0)]
     cases = merged(runs, ["suite"])["suite"]
     assert tables.ratios_of(cases["timm/a_eval"])["cuesta × eager"] == {"default": 2.0, "reduce-overhead": 4.0}
     # Inductor's time in default mode is of another run than cuesta's.
     assert tables.ratios_of(cases["timm/a_eval"])["over inductor"] == {"reduce-overhead": 2.0}
     assert tables.origins(cases) == [
+        "1 cases compiled cold of commit a, 2 compiled side by side",
         "1 cases in default mode of commit c, 2 compiled side by side",
         "1 cases in reduce-overhead mode of commit a, 2 compiled side by side",
     ]

@@ -133,6 +133,7 @@ def measure_suite(
             about["gpu"] = found.pop("gpu", None) or about.get("gpu", {})
             for part in found["cold"].values():
                 part.pop("gpu", None)
+                part["commit"] = about["commit"]
             results["suite"][name] = found | {"commit": about["commit"]}
             keep(arguments, results)
     return results

@@ -56,14 +56,15 @@ def _by_mode(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, 
     none of. Each of these keeps the eager run that it took turns with, and its commit and number of processes."""
     before, contenders = earlier.get("contenders", {}), later.get("contenders", {})
     modes = {found.form for found in map(Contender.parse, contenders) if found.compiles}
-    run = {"eager": before.get("eager", {}), "commit": earlier["commit"], "processes": earlier["processes"]}
+    run = {"commit": earlier["commit"], "processes": earlier["processes"]}
     kept = {
-        name: run | part
+        name: run | {"eager": before.get("eager", {})} | part
         for name, part in before.items()
         if (found := Contender.parse(name)).compiles and found.form not in modes
     }
     whole = {key: value for key, value in earlier.items() if key != "failed"} | dict(later)
-    return whole | {"contenders": contenders | kept, "cold": earlier.get("cold", {}) | later.get("cold", {})}
+    cold = {name: run | part for name, part in earlier.get("cold", {}).items()}
+    return whole | {"contenders": contenders | kept, "cold": cold | later.get("cold", {})}
 
 
 def stage_seconds(compiled: Mapping[str, Any]) -> float | None:

@@ -21,7 +21,7 @@ ABOUT_CASES = """\
 right: cuesta's results in both modes, by the rule of the other tables; eager: a call's time; then how many times faster
 than eager the others are, in default mode / reduce-overhead (medians over rounds); over inductor: cuesta's speed over
 Inductor's in the same mode; memory: peak above weights and inputs, in default mode; cold: seconds from torch.compile to
-the end of the first call, caches empty, with as many other processes compiling as the list below says."""
+the end of the first call, caches empty, with as many other processes compiling as the list of runs says."""
 ABOUT_MEANS = """\
 Geometric means, in default mode / reduce-overhead: times faster than eager, cuesta's speed over Inductor's (above 1 is
 faster), cuesta's memory and cold compile time over Inductor's (below 1 is less). A number in brackets says of how many
@@ -162,16 +162,19 @@ def _short(case: Mapping[str, Any]) -> Iterator[str]:
 
 
 def origins(cases: Cases) -> list[str]:
-    """Of which commits the cases are in each mode, and how many compiled side by side."""
+    """Of which commits the cases are in each mode, and how many compiled side by side; the same of cold compiles."""
     counted: Counter[tuple[str, str, int]] = Counter()
     for case in cases.values():
+        if ours := case.get("cold", {}).get("cuesta"):
+            run = ours if "commit" in ours else case
+            counted["compiled cold", run["commit"], run["processes"]] += 1
         parts = case.get("contenders", {})
         for mode, suffix in MODES.items():
             if ours := parts.get(f"cuesta{suffix}"):
                 run = ours if "commit" in ours else case
-                counted[mode, run["commit"], run["processes"]] += 1
+                counted[f"in {mode} mode", run["commit"], run["processes"]] += 1
     return [
-        f"{count} cases in {mode} mode of commit {commit}, {processes} compiled side by side"
+        f"{count} cases {mode} of commit {commit}, {processes} compiled side by side"
         for (mode, commit, processes), count in sorted(counted.items())
     ]
 

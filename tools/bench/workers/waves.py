@@ -1,14 +1,14 @@
 """Measures several cases side by side: they compile at the same time, and are timed one after the other.
 
-First each backend compiles each case in a fresh process with empty caches, several processes at a time: its cold
-compile time, which the others slow down. Then a process for each case loads what was compiled, and compares the results
-with eager's. When all have done so, they take turns to time, while the others wait. Without cold compile times, the
-second process compiles as well: a wave takes half the time.
+First each backend compiles each case in a fresh process with empty caches, one process for every four cores at a time:
+its cold compile time. A case's backends follow one another, so that the others slow each of them down alike. Then a
+process for each case loads what was compiled, and compares the results with eager's. When all have done so, they take
+turns to time, while the others wait. Without cold compile times, the second process compiles as well: a wave takes half
+the time.
 """
 
 from __future__ import annotations
 
-import itertools
 import os
 import tempfile
 import threading
@@ -38,9 +38,9 @@ def measure_wave(
     progress: Progress,
     cold: bool = True,
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each case, as soon as it is timed, with a worker's results of times, with "cold": {backend's first contender:
-    {"total": seconds} or {"failed": text}}, empty without `cold`, and "processes", how many compiled at a time. A case
-    that lacked memory beside the others comes a second time, measured alone."""
+    """Each case, as soon as it is timed, with a worker's results of times, with "cold": what `compile_cold` says of
+    it, empty without `cold`, and "processes", how many cases the wave has. A case that lacked memory beside the others
+    comes a second time, measured alone."""
     with tempfile.TemporaryDirectory(prefix="cuesta-bench-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         compiled = compile_cold(cases, contenders, device, limit, folder, progress) if cold else {c: {} for c in cases}
@@ -85,8 +85,8 @@ def _completed(result: dict[str, Any], cold: dict[str, Any], processes: int) -> 
 def compile_cold(
     cases: Sequence[str], contenders: Sequence[str], device: str, limit: float, folder: Path, progress: Progress
 ) -> dict[str, dict[str, Any]]:
-    """Case → the first contender of a backend → {"total": seconds} or {"failed": text}. As many processes at a time as
-    there are cases, each with caches of its own, which the backend's other contenders then fill too."""
+    """Case → the first contender of a backend → {"total": seconds} or {"failed": text}, and "processes", how many ran
+    at a time. Each process has caches of its own, which the backend's other contenders then fill too."""
     backends: dict[str, list[str]] = {}
     for contender in contenders:
         if Contender.parse(contender).compiles:
@@ -98,12 +98,15 @@ def compile_cold(
         found = run_job("compile", case, backends[backend], device, None, limit, lambda _: None, cache)
         # A failure after the first contender's result leaves the result.
         kept: dict[str, Any] = {key: found[key] for key in ("total", "failed", "gpu") if key in found}
+        kept["processes"] = together
         progress(f"{case}: {backend}, cold: " + (f"{kept['total']:.1f} s" if "total" in kept else kept["failed"]))
         return kept
 
-    # Inductor, which takes longest, first.
-    jobs = list(itertools.product(sorted(backends, reverse=True), cases))
-    with ThreadPoolExecutor(len(cases)) as pool:
+    # Inductor compiles in processes of its own as well. With a process for each core, whoever compiles last beside the
+    # larger cases looks slow.
+    together = max(1, (os.cpu_count() or 1) // 4)
+    jobs = [(backend, case) for case in cases for backend in backends]
+    with ThreadPoolExecutor(together) as pool:
         found = dict(zip(jobs, pool.map(compile_one, jobs), strict=True))
     alone = [job for job, result in found.items() if _lacked_memory(result)]
     found |= {job: compile_one(job) for job in alone}
