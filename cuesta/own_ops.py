@@ -24,6 +24,7 @@ DEFINED_IN = {
     "batch_norm_statistics": "cuesta.frontend.decompositions.batch_norm_ops",
     "batch_norm_backward": "cuesta.frontend.decompositions.batch_norm_ops",
     "max_pool_backward": "cuesta.frontend.decompositions.max_pool_ops",
+    "normalised": "cuesta.frontend.decompositions.norm_ops",
     "resize_bytes": "cuesta.frontend.decompositions.byte_image_ops",
     "packed_convolution": "cuesta.driver.freezing.packed_convolutions",
     "packed_convolution_add": "cuesta.driver.freezing.packed_convolutions",

@@ -112,10 +112,11 @@ SAVED: FxStage[TrainingStep] = FxStage(
         # Before any pass that copies saved values: a part of a concatenation is found by its slice.
         FxPass("save-once", lambda step, _: save_once(step)),
         FxPass("read-parts", lambda step, _: read_parts(step)),
-        FxPass("keep-old-values", lambda step, _: keep_old_values(step)),
-        # Before layouts are chosen for what is saved.
-        FxPass("recompute-chains", lambda step, options: recompute_chains(step, options.target), _in_any_order),
         FxPass("save-narrow", lambda step, _: save_narrow(step)),
+        # After it: what was widened is read narrow. Before old values are kept: it may save an argument. Before layouts
+        # are chosen for what is saved.
+        FxPass("recompute-chains", lambda step, options: recompute_chains(step, options.target), _in_any_order),
+        FxPass("keep-old-values", lambda step, _: keep_old_values(step)),
         FxPass("save-offsets", lambda step, options: save_offsets(step, options.target)),
         FxPass("save-channels-last", lambda step, _: save_channels_last(step), _in_any_order),
         FxPass("save-turned", lambda step, options: save_turned(step, options.target), _in_any_order),

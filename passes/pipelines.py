@@ -84,8 +84,10 @@ _GRAPH = (
     "sink-concatenations",
     # 10. Cut rows into parts where one kernel can then reduce along and across them. No later pass moves the reshapes.
     "cut-rows",
-    # 11. A narrow row that several weights multiply is widened by each product. Last: cse would merge the conversions.
+    # 11. A narrow row that several weights multiply is widened by each product, and each scatter writes into zeros of
+    #     its own. Last: cse would merge these.
     _REPEAT,
+    "own-bases",
 )
 
 _LINALG = ("cuesta-to-linalg",)

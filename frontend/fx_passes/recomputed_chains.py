@@ -6,12 +6,16 @@
     backward: layer_norm_backward(%g, %s, …)         →   layer_norm_backward(%g, _to_copy(gelu(%x)[:, 768:], f32), …)
 
 torch's partitioner saves what a norm reads, because it takes the norm's gradient for a call that needs its operands in
-memory. On a GPU a kernel of the backward graph computes them faster than it would read them.
+memory, and the norm's result, because it takes the norm for a call. On a GPU a kernel of the backward graph computes
+them faster than it would read them: a norm's result from what the norm reads and its statistics, which its gradient
+reads as well.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import operator
+from collections.abc import Collection, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,7 +23,8 @@ from torch.fx import Node
 from torch.utils.checkpoint import CheckpointPolicy
 
 from cuesta.frontend.fx_nodes import is_by_element, is_for_gpu, keep_results, lies_in_operands_memory, packet_of
-from cuesta.frontend.fx_passes.fx_pipeline import TrainingStep
+from cuesta.frontend.fx_passes.fx_pipeline import TrainingStep, argument_for
+from cuesta.frontend.fx_passes.node_writer import NodeWriter
 from cuesta.targets import Target
 
 aten = torch.ops.aten
@@ -28,6 +33,10 @@ aten = torch.ops.aten
 _MOST_OPS = 4
 #: How much more may be read than the value has bytes: its factors, such as the slopes of an activation.
 _MOST_READ = 9 / 8
+#: Norms whose first result is computed element by element from their second and third, the statistics.
+_NORMS = frozenset({aten.native_layer_norm, aten.native_group_norm})
+#: Bytes of a statistic that a norm's result is computed from.
+_STATISTICS = 4
 #: Ops whose kernels compute their operands.
 _IN_KERNELS = frozenset(
     {
@@ -39,24 +48,32 @@ _IN_KERNELS = frozenset(
 
 def recompute_chains(step: TrainingStep, target: Target | None = None) -> None:
     """Rewrites the two graphs in place where the value is for a GPU; None stands for the device of each value."""
-    saved = step.results[step.outputs :]
+    results = step.results
+    saved = results[step.outputs :]
     arguments, needed, dropped = step.arguments, set[Node](), dict[Node, list[Node]]()
-    for value in saved:
+    for position, value in enumerate(saved, step.outputs):
         if not isinstance(value, Node) or value in needed or saved.count(value) != 1 or value.name not in arguments:
             continue
         if not _may_go(value, target) or not _is_read_in_kernels(arguments[value.name]):
             continue
         known = arguments.keys() - {node.name for node in dropped} - {value.name}
         chain = _chain(value, known)
-        leaves = {n for node in chain for n in node.all_input_nodes} - {*chain}
-        if chain and sum(_bytes(leaf, value) for leaf in leaves) <= _MOST_READ * _bytes(value, value):
-            dropped[value] = chain
-            needed |= leaves
+        leaves = {n for node in chain for n in _read_by(node)} - {*chain}
+        given = [leaf for leaf in leaves if leaf.name not in known]
+        reads_little = sum(_bytes(leaf, value) for leaf in leaves) <= _MOST_READ * _bytes(value, value)
+        if not chain or len(given) > 1 or not reads_little:
+            continue
+        dropped[value] = chain
+        needed |= leaves
+        for leaf in given:  # an argument of the step, such as a norm's bias, takes the value's place
+            results[position] = leaf
+            arguments[leaf.name] = argument_for(leaf, arguments[value.name])
     if not dropped:
         return
+    write = NodeWriter(step.backward, "chains")
     for value, chain in dropped.items():
-        _compute_again(step, value, chain)
-    results = step.results
+        _compute_again(write, step, value, chain)
+    step.forward.graph.output_node().args = (tuple(results),)
     keep_results(step.forward.graph, [i for i, x in enumerate(results) if i < step.outputs or x not in dropped])
     step.recompile()
 
@@ -70,18 +87,21 @@ def _may_go(value: Node, target: Target | None) -> bool:
 
 
 def _chain(value: Node, known: Collection[str]) -> list[Node]:
-    """The nodes of the forward graph that compute a value from `known` arguments of the backward graph, in order; none
-    if others than a few ops on elements do."""
+    """The nodes of the forward graph that compute a value from `known` arguments of the backward graph, and from norms'
+    weights and biases that are arguments of the step, in order; none if others than a few ops on elements do."""
     found: dict[Node, None] = {}
+    parameters: set[Node] = set()
     pending = [value]
     while pending:
         node = pending.pop()
-        if node in found or (node is not value and node.name in known):
+        if node in found or (node is not value and (node.name in known or node in parameters)):
             continue
         if node.op != "call_function" or not (_is_made(node) or lies_in_operands_memory(node)):
             return []
         found[node] = None
-        pending += node.all_input_nodes
+        if _norm_of(node) is not None:
+            parameters |= {n for n in _read_by(node) if n.op == "placeholder"}
+        pending += _read_by(node)
         if sum(_is_work(n, value) for n in found) > _MOST_OPS:
             return []
     return [node for node in value.graph.nodes if node in found]
@@ -94,8 +114,41 @@ def _is_work(node: Node, value: Node) -> bool:
 
 def _is_made(node: Node) -> bool:
     """Whether a kernel makes a node's tensor element by element."""
-    is_plain = is_by_element(node) or packet_of(node) is aten.clone
+    is_plain = is_by_element(node) or packet_of(node) is aten.clone or _norm_of(node) is not None
     return is_plain and isinstance(node.meta.get("val"), Tensor)
+
+
+def _norm_of(node: Node) -> tuple[Node, Node, Node] | None:
+    """The norm whose result a node is, with the mean and 1 / deviation that the norm gives; None if it is none's."""
+    if node.target is not operator.getitem or node.args[1] != 0:
+        return None
+    norm = node.args[0]
+    assert isinstance(norm, Node)
+    given = {user.args[1]: user for user in norm.users if user.target is operator.getitem}
+    if packet_of(norm) not in _NORMS or not {1, 2} <= given.keys():
+        return None
+    # A CPU's statistics of 16-bit floats are as narrow.
+    return (norm, given[1], given[2]) if given[1].meta["val"].itemsize >= _STATISTICS else None
+
+
+def _read_by(node: Node) -> Sequence[Node]:
+    """The nodes from which a node of a chain is computed."""
+    found = _norm_of(node)
+    if found is None:
+        return node.all_input_nodes
+    norm, *statistics = found
+    x, weight, bias, _ = _operands(norm)
+    return [n for n in (x, weight, bias, *statistics) if n is not None]
+
+
+def _operands(norm: Node) -> tuple[Any, Any, Any, int]:
+    """What a norm normalises, its weight and bias, and its number of groups; 0 for a layer norm."""
+    if packet_of(norm) is aten.native_group_norm:
+        x, weight, bias, *_, groups, _eps = norm.args
+        assert isinstance(groups, int)
+        return x, weight, bias, groups
+    x, _shape, weight, bias, _eps = norm.args
+    return x, weight, bias, 0
 
 
 def _is_read_in_kernels(value: Node) -> bool:
@@ -115,12 +168,24 @@ def _bytes(leaf: Node, value: Node) -> int:
     return int(min(own.numel(), made.numel()) * own.element_size())
 
 
-def _compute_again(step: TrainingStep, value: Node, chain: list[Node]) -> None:
+def _compute_again(write: NodeWriter, step: TrainingStep, value: Node, chain: list[Node]) -> None:
     """Replaces an argument of the backward graph by copies of the nodes that compute it."""
     graph, arguments = step.backward.graph, step.arguments
     made: dict[Node, Node] = {}
+
+    def there(node: Any) -> Any:
+        return made[node] if node in made else arguments[node.name] if isinstance(node, Node) else node
+
     with graph.inserting_before(next(node for node in graph.nodes if node.op != "placeholder")):
         for node in chain:
-            made[node] = graph.node_copy(node, lambda n: made[n] if n in made else arguments[n.name])
+            found = _norm_of(node)
+            if found is None:
+                made[node] = graph.node_copy(node, there)
+                continue
+            norm, mean, rstd = found
+            x, weight, bias, groups = _operands(norm)
+            made[node] = write.call(
+                torch.ops.cuesta.normalised.default, *map(there, (x, mean, rstd, weight, bias)), groups
+            )
     arguments[value.name].replace_all_uses_with(made[value])
     graph.erase_node(arguments[value.name])

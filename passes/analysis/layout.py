@@ -196,10 +196,13 @@ def overlaps(sizes: Sequence[Number], strides: Sequence[Number]) -> bool:
 
 
 def aligned_strides(sizes: Sequence[Number], width: int) -> list[int] | None:
-    """Row-major strides, for elements of `width` bytes, that pad every row to a multiple of a cache line; None where
-    rows begin at multiples of 16 bytes without padding, or a size is symbolic."""
+    """Row-major strides, for elements of `width` bytes, that pad every row to a multiple of a cache line, or a shorter
+    one to a power of two, so that none crosses a line's end; None where rows begin at multiples of 16 bytes without
+    padding, or a size is symbolic."""
     fixed = [n for n in sizes if isinstance(n, int)]
     if len(fixed) < max(len(sizes), 2) or fixed[-1] * width % _ALIGNED == 0:
         return None
-    row = math.ceil(fixed[-1] * width / _LINE) * _LINE // width
+    used = fixed[-1] * width
+    row = max(_ALIGNED, 1 << (used - 1).bit_length()) if used < _LINE else math.ceil(used / _LINE) * _LINE
+    row //= width
     return [*(math.prod(fixed[d + 1 : -1]) * row for d in range(len(fixed) - 1)), 1]

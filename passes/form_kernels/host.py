@@ -264,7 +264,7 @@ def build_host(
         where.results = {alias_root(value) for value in returned}
         updated = zip(fresh, (old.arguments[i] for i in mutates), strict=True)
         placement.plan(where, items, grouping, returned, strides_of, list(updated))
-        order = schedule(items, grouping, returned, donated_arguments(function), lower_peak)
+        order = schedule(items, grouping, returned, donated_arguments(function), where.room, lower_peak)
         where.last_use = last_uses(order, returned, list(where.placed))
         for where.position, unit in enumerate(order):
             if isinstance(unit, Group):

@@ -8,7 +8,8 @@
 Large results of small operands, such as the gradient of a linear layer's weight from a few rows, come last. So does a
 step that only such a result needs, such as the product that it converts. By then the memory saved for other gradients
 has been freed, and only the small operands are held in the meantime. A large value that is made of nothing, such as the
-zeros that a scatter adds to, or of arguments that stay in memory anyway, is made right before its first use.
+zeros that a scatter adds to, or of arguments that stay in memory anyway, is made right before its first use. So is a
+small one in a large buffer, such as the zeros beside the rows of a concatenation.
 """
 
 from __future__ import annotations
@@ -44,6 +45,8 @@ class Step:
     users: list[int] = field(default_factory=list)
     #: root that the step makes → bytes that the root takes from here on
     makes: dict[Value, int] = field(default_factory=dict)
+    #: bytes of the buffers that the step writes, which may have room for more than it makes
+    fills: int = 0
     #: roots that the step reads and that can be freed: values of this function, and donated arguments
     reads: set[Value] = field(default_factory=set)
 
@@ -53,12 +56,14 @@ def schedule(
     grouping: Grouping,
     returned: Collection[Value],
     donated: Collection[Value],
+    room: Callable[[Value], int] = byte_count,
     lower_peak: bool = False,
 ) -> list[Unit]:
     """Items and groups in an order in which everything comes after what it needs: program order, but large results of
-    small operands last. With `lower_peak`, an order that holds less memory, if one is found."""
+    small operands last. `room` gives the bytes of the buffer that a value is written to. With `lower_peak`, an order
+    that holds less memory, if one is found."""
     steps = _steps(items, grouping)
-    _measure(steps, grouping, set(returned), donated)
+    _measure(steps, grouping, room, donated)
     order = _ordered(range(len(steps)), steps, set(), heapq.heappop)
     kept = {alias_root(value) for value in returned}
     last = _coming_last(steps, kept)
@@ -106,7 +111,7 @@ def _where_needed(order: Sequence[int], steps: Sequence[Step]) -> list[int]:
     moved: set[int] = set()
     for i in order:
         step = steps[i]
-        holds_nothing = not step.needs and not step.reads and _is_worth_moving(step)
+        holds_nothing = not step.needs and not step.reads and _may_move(step.unit) and step.fills >= _LARGE
         if step.users and (holds_nothing or (_is_view(step.unit) and step.needs and step.needs <= moved)):
             moved.add(i)
     found: dict[int, None] = {}
@@ -213,8 +218,10 @@ def _steps(items: list[Item], grouping: Grouping) -> list[Step]:
     return steps
 
 
-def _measure(steps: Sequence[Step], grouping: Grouping, returned: set[Value], donated: Collection[Value]) -> None:
-    """Fills in what each step makes and reads."""
+def _measure(
+    steps: Sequence[Step], grouping: Grouping, room: Callable[[Value], int], donated: Collection[Value]
+) -> None:
+    """Fills in what each step makes and reads, and how much it fills."""
     for step in steps:
         unit = step.unit
         made: Sequence[Value] = []
@@ -223,6 +230,7 @@ def _measure(steps: Sequence[Step], grouping: Grouping, returned: set[Value], do
         elif unit.op.name not in VIEWS:
             made = list(unit.op.results)
         step.makes = {value: byte_count(value) for value in made}
+        step.fills = sum(map(room, made))
     held = {value for step in steps for value in step.makes}.union(donated)
     for step in steps:
         step.reads = (_read_by(step.unit) & held) - step.makes.keys()

@@ -20,7 +20,7 @@ from cuesta.passes.analysis.aliases import alias_root
 from cuesta.passes.analysis.layout import Layout, dense_strides
 from cuesta.passes.analysis.memory_order import reshaped_order
 from cuesta.runtime.strides import same_places
-from cuesta.sizes import Number
+from cuesta.sizes import Number, estimate
 
 Value: TypeAlias = ir.Value
 #: Calls whose results are new memory, never that of an operand or of something that the library keeps.
@@ -145,6 +145,14 @@ class Assignment:
         sizes = shape_of(value)
         extent = 1 + sum((n - 1) * s for n, s in zip(sizes, strides, strict=True))
         return Layout(self.allocate(spelling_of(value), extent), 0, sizes, tuple(strides))
+
+    def room(self, value: Value) -> int:
+        """The bytes of the buffer that was allocated for `value` and others, or of `value` alone."""
+        base = self.bases[self.placed[value].base] if value in self.placed else None
+        if base is None or isinstance(base.owner, ir.Block) or not host.Alloc.matches(base.owner):
+            return types.byte_count(value)
+        elements, _ = types.memref_shape(base.type)
+        return types.byte_size(spelling_of(value)) * estimate(elements)
 
     def copy(self, value: Value, source: Layout, target: Layout) -> Layout:
         """Copies `value`, or a part of it, from `source` to `target`, and returns `target`."""

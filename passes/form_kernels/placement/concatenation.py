@@ -11,6 +11,7 @@ one that is reshaped before, such as rows that are padded each, then all togethe
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -46,13 +47,16 @@ def is_inner(op: ir.Operation) -> bool:
 
 def outer_of(value: Value) -> ir.Operation | None:
     """The concatenation whose buffer may hold the concatenation `value`: its first user along the same dim, or its only
-    user, along any dim. None if there is no such user, or if it takes `value` twice."""
-    uses = list(value.uses)
-    for use in uses:
-        user = use.owner.operation
-        if Cat.matches(user) and (len(uses) == 1 or Cat.dim.of(user) == Cat.dim.of(value.owner)):
-            return None if user.operands[0] == user.operands[1] else _end_of_chain(user)
-    return None
+    user, along any dim. None if there is no such user, or if it takes `value` twice. In a later user's buffer `value`
+    would keep the whole of that buffer from then on."""
+    users = [use.owner.operation for use in value.uses]
+    hosts = [user for user in users if Cat.matches(user)]
+    if len(users) > 1:
+        hosts = [user for user in hosts if Cat.dim.of(user) == Cat.dim.of(value.owner)]
+    if not hosts:
+        return None
+    first = functools.reduce(lambda a, b: b if b.is_before_in_block(a) else a, hosts)
+    return None if first.operands[0] == first.operands[1] else _end_of_chain(first)
 
 
 def _end_of_chain(op: ir.Operation) -> ir.Operation:
