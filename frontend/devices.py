@@ -15,13 +15,15 @@ from cuesta.torch_private.fake_tensors import FakeTensor
 def place_graph(gm: torch.fx.GraphModule, wanted: Target | None) -> tuple[Target, torch.device]:
     """The target of a graph (`wanted` if given) and the device on which the graph runs.
 
-    A graph with any tensor on a GPU runs on that GPU; ATen computes its CPU tensors. Raises Unsupported
-    where the graph has tensors on two GPUs or on a device that cuesta does not compile for, OptionError
-    where `wanted` is for another type of device.
+    A graph with any tensor on a GPU runs on that GPU; ATen computes its CPU tensors. One without tensors, as a break
+    may leave between two others, runs on the CPU. Raises Unsupported where the graph has tensors on two GPUs or on a
+    device that cuesta does not compile for, OptionError where `wanted` is for another type of device.
     """
     device = find_device(gm)
     if wanted is None:
         return target_of_device(device), device
+    if wanted.device_type != device.type and next(_tensors(gm), None) is None:
+        return CPU, device
     if wanted.device_type != device.type:
         hint = "; cuesta.compile_for makes kernels for a GPU that is elsewhere" if wanted.gpu else ""
         raise OptionError(

@@ -30,7 +30,6 @@ from cuesta.frontend.attention.spelled_out_flex_attention import spell_out_flex_
 from cuesta.frontend.capture.aot import aot_backend, partition
 from cuesta.frontend.capture.donation import donated_arguments
 from cuesta.frontend.decompositions.table import decompositions
-from cuesta.frontend.devices import place_graph
 from cuesta.frontend.fx_pipelines import ATEN, DYNAMO
 from cuesta.lowering.tt_to_binary.kernels import warm_up
 from cuesta.lowering.tt_to_binary.target_kernels import TargetKernel, check_target, make_kernels, write_kernels
@@ -183,9 +182,8 @@ def levels(graph: TracedGraph, target: Target, options: Options) -> Iterator[tup
     from cuesta.frontend.importer import import_graph
     from cuesta.passes.pipelines import stages_for
 
-    _, device = place_graph(graph.module, target)
     ATEN.run(graph.module, options)
-    module = import_graph(graph.module, graph.donated, target, device).module
+    module = import_graph(graph.module, graph.donated, target, _device_of(target)).module
     yield "import", module
     for name, stage in stages_for(target).items():
         pipeline_of(stage, options).run(module, verify=options.verify)
@@ -235,8 +233,12 @@ def trace(
     for graph in graphs:
         # Before the graph moves: torch finds the strides of the whole call by a copy, which needs the device.
         spell_out_flex_attention(graph.module, options or Options(target=target))
-        _move(graph.module, torch.device(target.device_type, 0) if target.gpu else torch.device("cpu"))
+        _move(graph.module, _device_of(target))
     return graphs
+
+
+def _device_of(target: Target) -> torch.device:
+    return torch.device(target.device_type, 0) if target.gpu else torch.device("cpu")
 
 
 def _arguments(inputs: Any) -> tuple[Sequence[Any], Mapping[str, Any]]:

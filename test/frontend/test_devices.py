@@ -76,6 +76,8 @@ def test_the_wanted_target_must_fit_the_device() -> None:
     assert place_graph(on_gpu, H100) == (H100, GPU)
     assert place_graph(on_cpu, parse_target("tt")) == (parse_target("tt"), torch.device("cpu"))
     assert place_graph(on_cpu, None) == (CPU, torch.device("cpu"))
+    empty = torch.fx.GraphModule({}, torch.fx.Graph())
+    assert place_graph(empty, H100) == (CPU, torch.device("cpu"))
     with pytest.raises(OptionError, match="tensors on cuda; the graph's are on cpu; cuesta.compile_for makes"):
         place_graph(on_cpu, H100)
     with pytest.raises(OptionError, match="tensors on cpu; the graph's are on cuda:0$"):
