@@ -49,8 +49,8 @@ _IN_KERNELS = frozenset(
 def recompute_chains(step: TrainingStep, target: Target | None = None) -> None:
     """Rewrites the two graphs in place where the value is for a GPU; None stands for the device of each value."""
     results = step.results
-    saved = results[step.outputs :]
     arguments, needed, dropped = step.arguments, set[Node](), dict[Node, list[Node]]()
+    saved = results[step.outputs :]
     for position, value in enumerate(saved, step.outputs):
         if not isinstance(value, Node) or value in needed or saved.count(value) != 1 or value.name not in arguments:
             continue
@@ -60,22 +60,20 @@ def recompute_chains(step: TrainingStep, target: Target | None = None) -> None:
         chain = _chain(value, known)
         leaves = {n for node in chain for n in _read_by(node)} - {*chain}
         given = [leaf for leaf in leaves if leaf.name not in known]
-        reads_little = sum(_bytes(leaf, value) for leaf in leaves) <= _MOST_READ * _bytes(value, value)
-        if not chain or len(given) > 1 or not reads_little:
+        if not chain or len(given) > 1 or not _is_little(leaves, value):
             continue
         dropped[value] = chain
         needed |= leaves
         for leaf in given:  # an argument of the step, such as a norm's bias, takes the value's place
             results[position] = leaf
             arguments[leaf.name] = argument_for(leaf, arguments[value.name])
-    if not dropped:
-        return
-    write = NodeWriter(step.backward, "chains")
-    for value, chain in dropped.items():
-        _compute_again(write, step, value, chain)
-    step.forward.graph.output_node().args = (tuple(results),)
-    keep_results(step.forward.graph, [i for i, x in enumerate(results) if i < step.outputs or x not in dropped])
-    step.recompile()
+    if dropped:
+        write = NodeWriter(step.backward, "chains")
+        for value, chain in dropped.items():
+            _compute_again(write, step, value, chain)
+        step.forward.graph.output_node().args = (tuple(results),)
+        keep_results(step.forward.graph, [i for i, x in enumerate(results) if i < step.outputs or x not in dropped])
+        step.recompile()
 
 
 def _may_go(value: Node, target: Target | None) -> bool:
@@ -162,10 +160,13 @@ def _is_read_in_kernels(value: Node) -> bool:
     return bool(value.users) and all(map(is_fine, value.users))
 
 
-def _bytes(leaf: Node, value: Node) -> int:
-    """The bytes of a leaf that are read to compute a value: no more elements than the value has."""
-    own, made = leaf.meta["val"], value.meta["val"]
-    return int(min(own.numel(), made.numel()) * own.element_size())
+def _is_little(leaves: Collection[Node], value: Node) -> bool:
+    """Whether not much more is read to compute a value than the value has bytes: of each leaf, no more elements than
+    the value has."""
+    made = value.meta["val"]
+    owns = [leaf.meta["val"] for leaf in leaves]
+    read = sum(min(own.numel(), made.numel()) * own.element_size() for own in owns)
+    return bool(read <= _MOST_READ * made.numel() * made.element_size())
 
 
 def _compute_again(write: NodeWriter, step: TrainingStep, value: Node, chain: list[Node]) -> None:

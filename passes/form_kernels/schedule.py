@@ -56,7 +56,7 @@ def schedule(
     grouping: Grouping,
     returned: Collection[Value],
     donated: Collection[Value],
-    room: Callable[[Value], int] = byte_count,
+    room: Callable[[Value], int],
     lower_peak: bool = False,
 ) -> list[Unit]:
     """Items and groups in an order in which everything comes after what it needs: program order, but large results of

@@ -91,6 +91,9 @@ def compile_cold(
     for contender in contenders:
         if Contender.parse(contender).compiles:
             backends.setdefault(Contender.parse(contender).backend, []).append(contender)
+    # Inductor compiles in processes of its own as well. With a process for each core, whoever compiles last beside the
+    # larger cases looks slow.
+    together = max(1, (os.cpu_count() or 1) // 4)
 
     def compile_one(job: tuple[str, str]) -> dict[str, Any]:
         backend, case = job
@@ -102,9 +105,6 @@ def compile_cold(
         progress(f"{case}: {backend}, cold: " + (f"{kept['total']:.1f} s" if "total" in kept else kept["failed"]))
         return kept
 
-    # Inductor compiles in processes of its own as well. With a process for each core, whoever compiles last beside the
-    # larger cases looks slow.
-    together = max(1, (os.cpu_count() or 1) // 4)
     jobs = [(backend, case) for case in cases for backend in backends]
     with ThreadPoolExecutor(together) as pool:
         found = dict(zip(jobs, pool.map(compile_one, jobs), strict=True))
