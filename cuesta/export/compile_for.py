@@ -123,8 +123,8 @@ def compile_for(
     `inputs` is one tensor, a tuple or list of arguments, or a dict of keyword arguments; of tensors only shapes,
     strides and dtypes count. `options` are torch.compile's. With `training` the graphs are those of a training step:
     forward, and backward from every result that has a gradient, of which a loss is the usual one. Raises OptionError
-    for a target that is no GPU, Unsupported for a graph that would run op by op, CompileError for a kernel that
-    cannot be made.
+    for a target that is no GPU, Unsupported for a model of which torch.compile would capture no graph, or a graph that
+    would run op by op, CompileError for a kernel that cannot be made.
     """
     warn_if_untested()
     where = parse_target(target) if isinstance(target, str) else target
@@ -195,7 +195,8 @@ def trace(
 ) -> list[TracedGraph]:
     """The model's graphs, functional ATen, with their tensors on a fake device of the target's type.
 
-    Arguments are those of `compile_for`. Raises Unsupported where the data would decide what is computed.
+    Arguments are those of `compile_for`. Raises Unsupported where the data would decide what is computed, and where
+    there is no graph.
     """
     # A function may refer to modules, whose weights are real.
     mode = FakeTensorMode(allow_non_fake_inputs=True)
@@ -230,6 +231,10 @@ def trace(
             compiled(*positional, **keywords)
     except (DataDependentOutputException, DynamicOutputShapeException) as error:
         raise Unsupported(f"what the model computes depends on its data: {error} has no value ahead of time") from None
+    if not graphs:
+        raise Unsupported(
+            "torch.compile captures no graph of the model, which would run in eager; TORCH_LOGS=graph_breaks says why"
+        )
     for graph in graphs:
         # Before the graph moves: torch finds the strides of the whole call by a copy, which needs the device.
         spell_out_flex_attention(graph.module, options or Options(target=target))

@@ -162,6 +162,12 @@ def test_what_depends_on_data_is_refused(function: Callable[[torch.Tensor], torc
         cuesta.compile_for(function, torch.ones(7), target="cuda:90")
 
 
+def test_what_is_not_captured_is_an_error_and_not_nothing() -> None:
+    """As of a function that calls a recurrent layer, which Dynamo leaves to eager, or of one that computes nothing."""
+    with pytest.raises(Unsupported, match=r"captures no graph of the model.*TORCH_LOGS=graph_breaks says why"):
+        cuesta.compile_for(lambda x: x, torch.ones(7), target="cuda:90")
+
+
 def test_several_results_of_reductions_in_one_kernel() -> None:
     """Triton 3.6 refused the kernel where all its stores stood at the end."""
 
