@@ -22,14 +22,14 @@ def place_graph(gm: torch.fx.GraphModule, wanted: Target | None) -> tuple[Target
     device = find_device(gm)
     if wanted is None:
         return target_of_device(device), device
-    if wanted.device_type != device.type and next(_tensors(gm), None) is None:
+    if wanted.device_type == device.type:
+        return wanted, device
+    if next(_tensors(gm), None) is None:
         return CPU, device
-    if wanted.device_type != device.type:
-        hint = "; cuesta.compile_for makes kernels for a GPU that is elsewhere" if wanted.gpu else ""
-        raise OptionError(
-            f"option 'target' is {wanted}, for tensors on {wanted.device_type}; the graph's are on {device}{hint}"
-        )
-    return wanted, device
+    hint = "; cuesta.compile_for makes kernels for a GPU that is elsewhere" if wanted.gpu else ""
+    raise OptionError(
+        f"option 'target' is {wanted}, for tensors on {wanted.device_type}; the graph's are on {device}{hint}"
+    )
 
 
 def find_device(gm: torch.fx.GraphModule) -> torch.device:

@@ -7,6 +7,7 @@ import math
 from cuesta.dialects import types
 from cuesta.dialects.graph_builder import GraphBuilder, Value
 from cuesta.dialects.types import opmath, shape_of, spelling_of
+from cuesta.frontend.aten.normalisation import scaled
 from cuesta.frontend.aten.reduction import variance
 from cuesta.frontend.call import Call
 from cuesta.frontend.rules import imports
@@ -50,10 +51,7 @@ def evaluated(
     mean, var = b.convert(mean, kind), b.convert(var, kind)
     rstd = b.pointwise("reciprocal", b.pointwise("sqrt", b.with_number("add", var, eps)))
     y = b.pointwise("sub", b.convert(x, kind), b.reshape(mean, column))
-    y = b.pointwise("mul", y, b.reshape(rstd, column))
-    for name, factor in (("mul", weight), ("add", bias)):
-        if factor is not None:
-            y = b.pointwise(name, y, b.reshape(b.convert(factor, kind), column))
+    y = scaled(b, b.pointwise("mul", y, b.reshape(rstd, column)), weight, bias, column)
     # On a CPU torch saves no statistics: these results are empty, and nothing reads them.
     saved = [mean, rstd] if b.meta[1].numel() else [None, None]
     return [b.convert(y, spelling_of(x)), *saved]

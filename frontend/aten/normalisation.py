@@ -117,15 +117,15 @@ def group_norm(b: Call, x: Value, weight: Value | None, *rest: Any) -> list[Valu
     centred = b.pointwise("sub", grouped, mean)
     var = b.mean(b.pointwise("square", centred), within, keepdim=True)
     rstd = b.pointwise("rsqrt", b.with_number("add", var, eps))
-    y = _scaled(b, b.pointwise("mul", centred, rstd), weight, bias, along)
+    y = scaled(b, b.pointwise("mul", centred, rstd), weight, bias, along)
     results = [b.convert(b.reshape(y, shape_of(x)), spelling)]
     for value, meta in zip((mean, rstd), b.meta[1:], strict=True):
         results.append(b.convert(b.reshape(value, space[:2]), types.SPELLING[meta.dtype]))
     return results
 
 
-def _scaled(b: GraphBuilder, y: Value, weight: Value | None, bias: Value | None, along: Sequence[Number]) -> Value:
-    """y * weight + bias; `along` are the sizes with which both broadcast to y."""
+def scaled(b: GraphBuilder, y: Value, weight: Value | None, bias: Value | None, along: Sequence[Number]) -> Value:
+    """y * weight + bias, each of which may be None; `along` are the sizes with which they broadcast to y."""
     for name, parameter in (("mul", weight), ("add", bias)):
         if parameter is not None:
             y = b.pointwise(name, y, b.reshape(b.convert(parameter, spelling_of(y)), along))
@@ -136,7 +136,7 @@ def _scaled(b: GraphBuilder, y: Value, weight: Value | None, bias: Value | None,
 def normalised(
     b: Call, x: Value, mean: Value, rstd: Value, weight: Value | None, bias: Value | None, groups: int
 ) -> Value:
-    """As `group_norm`, or `layer_norm` without groups, computes its result, with statistics that are known."""
+    """Computes the result of a group norm, or of a layer norm where `groups` is 0, from its statistics."""
     space, along = [*shape_of(x)], [*shape_of(weight or bias or mean)]
     wide = opmath(spelling_of(x))
     mean, rstd = b.convert(mean, wide), b.convert(rstd, wide)
@@ -145,7 +145,7 @@ def normalised(
         along = _dims_of_parameters(space)
         mean, rstd = (b.reshape(v, [*space[:2], *(1 for _ in space[2:])]) for v in (mean, rstd))
     centred = b.pointwise("sub", b.convert(b.reshape(x, space), wide), mean)
-    y = _scaled(b, b.pointwise("mul", centred, rstd), weight, bias, along)
+    y = scaled(b, b.pointwise("mul", centred, rstd), weight, bias, along)
     return b.convert(b.reshape(y, shape_of(x)), spelling_of(x))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -32,6 +32,10 @@ class TrainingStep:
         """What the forward graph returns: its own `outputs` results, then the saved values."""
         results: Any = self.forward.graph.output_node().args[0]
         return [*results]
+
+    @results.setter
+    def results(self, results: Sequence[Any]) -> None:
+        self.forward.graph.output_node().args = (tuple(results),)
 
     @property
     def arguments(self) -> dict[str, Node]:

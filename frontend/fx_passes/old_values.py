@@ -42,7 +42,7 @@ def keep_old_values(step: TrainingStep) -> None:
             copy = graph.call_function(torch.ops.aten.clone.default, (value,))
         copy.meta["val"] = value.meta["val"].clone()
         changed.append(copy)
-    graph.output_node().args = (tuple(changed),)
+    step.results = changed
     step.recompile()
 
 

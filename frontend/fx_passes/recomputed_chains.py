@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -35,7 +35,7 @@ _MOST_OPS = 4
 _MOST_READ = 9 / 8
 #: Norms whose first result is computed element by element from their second and third, the statistics.
 _NORMS = frozenset({aten.native_layer_norm, aten.native_group_norm})
-#: Bytes of a statistic that a norm's result is computed from.
+#: The fewest bytes of a statistic that a norm's result is computed from: those of 16-bit floats have 16 bits on a CPU.
 _STATISTICS = 4
 #: Ops whose kernels compute their operands.
 _IN_KERNELS = frozenset(
@@ -71,7 +71,7 @@ def recompute_chains(step: TrainingStep, target: Target | None = None) -> None:
         write = NodeWriter(step.backward, "chains")
         for value, chain in dropped.items():
             _compute_again(write, step, value, chain)
-        step.forward.graph.output_node().args = (tuple(results),)
+        step.results = results
         keep_results(step.forward.graph, [i for i, x in enumerate(results) if i < step.outputs or x not in dropped])
         step.recompile()
 
@@ -97,8 +97,8 @@ def _chain(value: Node, known: Collection[str]) -> list[Node]:
         if node.op != "call_function" or not (_is_made(node) or lies_in_operands_memory(node)):
             return []
         found[node] = None
-        if _norm_of(node) is not None:
-            parameters |= {n for n in _read_by(node) if n.op == "placeholder"}
+        if (norm := _norm_of(node)) is not None:
+            parameters |= {n for n in (norm.weight, norm.bias) if n is not None and n.op == "placeholder"}
         pending += _read_by(node)
         if sum(_is_work(n, value) for n in found) > _MOST_OPS:
             return []
@@ -116,37 +116,39 @@ def _is_made(node: Node) -> bool:
     return is_plain and isinstance(node.meta.get("val"), Tensor)
 
 
-def _norm_of(node: Node) -> tuple[Node, Node, Node] | None:
-    """The norm whose result a node is, with the mean and 1 / deviation that the norm gives; None if it is none's."""
+class _Norm(NamedTuple):
+    """The operands of cuesta::normalised that give a norm's result."""
+
+    x: Node
+    mean: Node
+    rstd: Node
+    weight: Node | None
+    bias: Node | None
+    groups: int
+
+
+def _norm_of(node: Node) -> _Norm | None:
+    """The norm whose result a node is; None if it is none's, or if the norm's statistics are not used or too narrow."""
     if node.target is not operator.getitem or node.args[1] != 0:
         return None
-    norm = node.args[0]
-    assert isinstance(norm, Node)
-    given = {user.args[1]: user for user in norm.users if user.target is operator.getitem}
-    if packet_of(norm) not in _NORMS or not {1, 2} <= given.keys():
+    norm: Any = node.args[0]
+    statistics = {user.args[1]: user for user in norm.users if user.target is operator.getitem}
+    if packet_of(norm) not in _NORMS or not {1, 2} <= statistics.keys():
         return None
-    # A CPU's statistics of 16-bit floats are as narrow.
-    return (norm, given[1], given[2]) if given[1].meta["val"].itemsize >= _STATISTICS else None
+    mean, rstd = statistics[1], statistics[2]
+    if mean.meta["val"].itemsize < _STATISTICS:
+        return None
+    if packet_of(norm) is aten.native_group_norm:
+        x, weight, bias, *_, groups, _eps = norm.args
+        return _Norm(x, mean, rstd, weight, bias, groups)
+    x, _shape, weight, bias, _eps = norm.args
+    return _Norm(x, mean, rstd, weight, bias, 0)
 
 
 def _read_by(node: Node) -> Sequence[Node]:
     """The nodes from which a node of a chain is computed."""
-    found = _norm_of(node)
-    if found is None:
-        return node.all_input_nodes
-    norm, *statistics = found
-    x, weight, bias, _ = _operands(norm)
-    return [n for n in (x, weight, bias, *statistics) if n is not None]
-
-
-def _operands(norm: Node) -> tuple[Any, Any, Any, int]:
-    """What a norm normalises, its weight and bias, and its number of groups; 0 for a layer norm."""
-    if packet_of(norm) is aten.native_group_norm:
-        x, weight, bias, *_, groups, _eps = norm.args
-        assert isinstance(groups, int)
-        return x, weight, bias, groups
-    x, _shape, weight, bias, _eps = norm.args
-    return x, weight, bias, 0
+    norm = _norm_of(node)
+    return node.all_input_nodes if norm is None else [n for n in norm if isinstance(n, Node)]
 
 
 def _is_read_in_kernels(value: Node) -> bool:
@@ -164,8 +166,8 @@ def _is_little(leaves: Collection[Node], value: Node) -> bool:
     """Whether not much more is read to compute a value than the value has bytes: of each leaf, no more elements than
     the value has."""
     made = value.meta["val"]
-    owns = [leaf.meta["val"] for leaf in leaves]
-    read = sum(min(own.numel(), made.numel()) * own.element_size() for own in owns)
+    tensors = [leaf.meta["val"] for leaf in leaves]
+    read = sum(min(tensor.numel(), made.numel()) * tensor.element_size() for tensor in tensors)
     return bool(read <= _MOST_READ * made.numel() * made.element_size())
 
 
@@ -179,14 +181,10 @@ def _compute_again(write: NodeWriter, step: TrainingStep, value: Node, chain: li
 
     with graph.inserting_before(next(node for node in graph.nodes if node.op != "placeholder")):
         for node in chain:
-            found = _norm_of(node)
-            if found is None:
+            norm = _norm_of(node)
+            if norm is None:
                 made[node] = graph.node_copy(node, there)
-                continue
-            norm, mean, rstd = found
-            x, weight, bias, groups = _operands(norm)
-            made[node] = write.call(
-                torch.ops.cuesta.normalised.default, *map(there, (x, mean, rstd, weight, bias)), groups
-            )
+            else:
+                made[node] = write.call(torch.ops.cuesta.normalised.default, *map(there, norm))
     arguments[value.name].replace_all_uses_with(made[value])
     graph.erase_node(arguments[value.name])

@@ -106,7 +106,7 @@ def save_narrow(step: TrainingStep) -> None:
         return
     for value, narrow in wide:
         _widen_again(value, arguments[value.name], narrow)
-    step.forward.graph.output_node().args = (tuple(results),)
+    step.results = results
     keep_results(step.forward.graph, [i for i in range(len(results)) if i not in gone])
     step.recompile()
 

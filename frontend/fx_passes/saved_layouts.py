@@ -73,7 +73,7 @@ def save_channels_last(step: TrainingStep) -> None:
             if packet_of(user) is aten.slice:
                 user.meta["val"] = packet_of(user)(argument.meta["val"], *user.args[1:])
         results[position] = copy
-    forward.graph.output_node().args = (tuple(results),)
+    step.results = results
     forward.graph.eliminate_dead_code()  # copies that were not wanted
     forward.recompile()
 

@@ -48,7 +48,7 @@ def save_offsets(step: TrainingStep, target: Target | None = None) -> None:
             _read_offsets(step.backward, user, pool)
         is_changed = True
     if is_changed:
-        step.forward.graph.output_node().args = (tuple(results),)
+        step.results = results
         step.recompile()
 
 

@@ -49,7 +49,7 @@ def save_turned(step: TrainingStep, target: Target | None = None) -> None:
             argument.meta["val"] = copy.meta["val"]
             is_changed = True
     if is_changed:
-        step.forward.graph.output_node().args = (tuple(results),)
+        step.results = results
         step.recompile()
 
 

@@ -52,7 +52,7 @@ def save_views_once(step: TrainingStep) -> None:
         first, *others = views[root]
         changed[first] = root
         gone.update(others)
-    forward.graph.output_node().args = (tuple(changed),)
+    step.results = changed
     keep_results(forward.graph, [i for i in range(len(results)) if i not in gone])
     step.recompile()
 

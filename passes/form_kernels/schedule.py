@@ -9,7 +9,8 @@ Large results of small operands, such as the gradient of a linear layer's weight
 step that only such a result needs, such as the product that it converts. By then the memory saved for other gradients
 has been freed, and only the small operands are held in the meantime. A large value that is made of nothing, such as the
 zeros that a scatter adds to, or of arguments that stay in memory anyway, is made right before its first use. So is a
-small one in a large buffer, such as the zeros beside the rows of a concatenation.
+small value that is a part of a large buffer, such as the zeros that pad the rows of a concatenation: with it the whole
+buffer becomes live.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ from cuesta.passes.form_kernels.placement import plan as placement
 Value: TypeAlias = ir.Value
 Unit: TypeAlias = Item | Group
 
-#: A step moves if its results have at least `_LARGE` bytes; to the end only if they have `_TIMES` the bytes held for it
-#: until then.
+#: A step moves to its first use if the buffers that it writes have at least `_LARGE` bytes. It moves to the end if its
+#: results have as many, and `_TIMES` the bytes held for it until then.
 _LARGE, _TIMES = 1 << 18, 8
 
 
@@ -45,7 +46,7 @@ class Step:
     users: list[int] = field(default_factory=list)
     #: root that the step makes → bytes that the root takes from here on
     makes: dict[Value, int] = field(default_factory=dict)
-    #: bytes of the buffers that the step writes, which may have room for more than it makes
+    #: bytes of the buffers that the step writes, of which what it makes may be a part
     fills: int = 0
     #: roots that the step reads and that can be freed: values of this function, and donated arguments
     reads: set[Value] = field(default_factory=set)
@@ -78,7 +79,9 @@ def _coming_last(steps: Sequence[Step], kept: set[Value]) -> set[int]:
     maker = {value: i for i, step in enumerate(steps) for value in step.makes}
     last: set[int] = set()
     for i, step in enumerate(steps):
-        if step.users or not step.makes.keys() <= kept or not _is_worth_moving(step):
+        if step.users or not step.makes.keys() <= kept:
+            continue
+        if not _is_worth_moving(step.unit, sum(step.makes.values())):
             continue
         before: set[int] = set()
         for value in step.reads & maker.keys():
@@ -111,7 +114,7 @@ def _where_needed(order: Sequence[int], steps: Sequence[Step]) -> list[int]:
     moved: set[int] = set()
     for i in order:
         step = steps[i]
-        holds_nothing = not step.needs and not step.reads and _may_move(step.unit) and step.fills >= _LARGE
+        holds_nothing = not step.needs and not step.reads and _is_worth_moving(step.unit, step.fills)
         if step.users and (holds_nothing or (_is_view(step.unit) and step.needs and step.needs <= moved)):
             moved.add(i)
     found: dict[int, None] = {}
@@ -127,9 +130,9 @@ def _where_needed(order: Sequence[int], steps: Sequence[Step]) -> list[int]:
     return list(found)
 
 
-def _is_worth_moving(step: Step) -> bool:
-    """Whether a step may move, and makes much."""
-    return sum(step.makes.values()) >= _LARGE and _may_move(step.unit)
+def _is_worth_moving(unit: Unit, nbytes: int) -> bool:
+    """Whether a unit may move, and so many bytes begin with it that it should."""
+    return nbytes >= _LARGE and _may_move(unit)
 
 
 def _is_view(unit: Unit) -> bool:
@@ -221,7 +224,7 @@ def _steps(items: list[Item], grouping: Grouping) -> list[Step]:
 def _measure(
     steps: Sequence[Step], grouping: Grouping, room: Callable[[Value], int], donated: Collection[Value]
 ) -> None:
-    """Fills in what each step makes and reads, and how much it fills."""
+    """Fills in what each step makes and reads, and the bytes of the buffers that it writes."""
     for step in steps:
         unit = step.unit
         made: Sequence[Value] = []

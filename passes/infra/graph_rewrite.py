@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 
 from cuesta._mlir import func, ir
@@ -50,6 +51,11 @@ def is_unused(value: ir.Value) -> bool:
 def users(value: ir.Value) -> list[ir.Operation]:
     """The operations that use a value, one entry per use."""
     return [use.owner.operation for use in value.uses]
+
+
+def first_of(ops: Sequence[ir.Operation]) -> ir.Operation:
+    """The first of some ops of one block in program order, in which `users` does not give them."""
+    return functools.reduce(lambda a, b: b if b.is_before_in_block(a) else a, ops)
 
 
 def erase_dead(module: ir.Module) -> None:

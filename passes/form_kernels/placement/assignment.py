@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from cuesta._mlir import ir
-from cuesta.dialects import host, types
+from cuesta.dialects import host, maker, types
 from cuesta.dialects.cuesta.complex_numbers import ViewAsComplex, ViewAsReal
 from cuesta.dialects.cuesta.shape import Expand, Permute, Reshape, Slice, Unfold
 from cuesta.dialects.types import shape_of, spelling_of
@@ -147,11 +147,11 @@ class Assignment:
         return Layout(self.allocate(spelling_of(value), extent), 0, sizes, tuple(strides))
 
     def room(self, value: Value) -> int:
-        """The bytes of the buffer that was allocated for `value` and others, or of `value` alone."""
-        base = self.bases[self.placed[value].base] if value in self.placed else None
-        if base is None or isinstance(base.owner, ir.Block) or not host.Alloc.matches(base.owner):
+        """The bytes of the buffer that `value` is placed in, if this function allocates it; else of `value` alone."""
+        place = self.placed.get(value)
+        if place is None or maker(self.bases[place.base], host.Alloc) is None:
             return types.byte_count(value)
-        elements, _ = types.memref_shape(base.type)
+        elements, _ = types.memref_shape(self.bases[place.base].type)
         return types.byte_size(spelling_of(value)) * estimate(elements)
 
     def copy(self, value: Value, source: Layout, target: Layout) -> Layout:

@@ -11,7 +11,6 @@ one that is reshaped before, such as rows that are padded each, then all togethe
 
 from __future__ import annotations
 
-import functools
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ from cuesta.dialects.types import shape_of
 from cuesta.passes.analysis.layout import Layout, is_dense, memory_order
 from cuesta.passes.analysis.memory_order import MemoryOrder
 from cuesta.passes.form_kernels.fusion.nodes import Item
+from cuesta.passes.infra.graph_rewrite import first_of, users
 from cuesta.sizes import Number, estimate
 
 Value: TypeAlias = ir.Value
@@ -47,15 +47,15 @@ def is_inner(op: ir.Operation) -> bool:
 
 def outer_of(value: Value) -> ir.Operation | None:
     """The concatenation whose buffer may hold the concatenation `value`: its first user along the same dim, or its only
-    user, along any dim. None if there is no such user, or if it takes `value` twice. In a later user's buffer `value`
-    would keep the whole of that buffer from then on."""
-    users = [use.owner.operation for use in value.uses]
-    hosts = [user for user in users if Cat.matches(user)]
-    if len(users) > 1:
-        hosts = [user for user in hosts if Cat.dim.of(user) == Cat.dim.of(value.owner)]
+    user, along any dim. None if there is no such user, or if it takes `value` twice. The buffer of a later user would
+    be live as a whole from the definition of `value` on."""
+    readers = users(value)
+    hosts = [reader for reader in readers if Cat.matches(reader)]
+    if len(readers) > 1:
+        hosts = [host for host in hosts if Cat.dim.of(host) == Cat.dim.of(value.owner)]
     if not hosts:
         return None
-    first = functools.reduce(lambda a, b: b if b.is_before_in_block(a) else a, hosts)
+    first = first_of(hosts)
     return None if first.operands[0] == first.operands[1] else _end_of_chain(first)
 
 

@@ -1,12 +1,13 @@
 """Gives each scatter a constant of its own to write into, where several share one.
 
     %z = cuesta.constant 0.0                      %z = cuesta.constant 0.0
-    %0 = cuesta.scatter(%z, %a, %i)          →    %0 = cuesta.scatter(%z, %a, %i)
-    %1 = cuesta.scatter(%z, %b, %i)               %y = cuesta.constant 0.0
-                                                  %1 = cuesta.scatter(%y, %b, %i)
+    %0 = cuesta.scatter(%z, %a, %i)          →    %y = cuesta.constant 0.0
+    %1 = cuesta.scatter(%z, %b, %i)               %0 = cuesta.scatter(%y, %a, %i)
+                                                  %1 = cuesta.scatter(%z, %b, %i)
 
-A scatter writes over its first operand where nobody reads that again. A shared constant would stay in memory until the
-last of them, and the others would write to copies. To fill memory is cheaper than to copy it.
+A scatter writes over its first operand in place if no later op reads that operand. Of several scatters that share a
+constant only the last could do so: the constant would be live until then, and each of the others would write to a copy.
+Filling a buffer takes less time than copying one.
 """
 
 from __future__ import annotations

@@ -18,7 +18,6 @@ as products of one row by several weights: their kernels convert the row once, o
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -31,7 +30,7 @@ from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import byte_count, byte_size, shape_of, spelling_of
 from cuesta.passes.analysis.aliases import returning
 from cuesta.passes.graph.reshapes.hoist_reshapes import CHEAP, POINTWISE
-from cuesta.passes.infra.graph_rewrite import rewrite_ops
+from cuesta.passes.infra.graph_rewrite import first_of, rewrite_ops
 from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.sizes import estimate
 
@@ -62,8 +61,7 @@ class RepeatConversions(Pass):
         if len(readers) < 2 or (not Convert.matches(op) and _is_reduced_in_rows(result)):
             return None
         results = returning(result)
-        # A value's uses are not in program order.
-        first = functools.reduce(lambda a, b: b if b.is_before_in_block(a) else a, readers)
+        first = first_of(readers)
         for reader in readers:
             is_returning = reader.name == func.ReturnOp.OPERATION_NAME or (len(results) > 1 and reader in results)
             if reader == first or is_returning or not self._broadcasts(result, reader):

@@ -162,20 +162,19 @@ def _short(case: Mapping[str, Any]) -> Iterator[str]:
 
 
 def origins(cases: Cases) -> list[str]:
-    """Of which commits the cases are in each mode, and how many compiled side by side; the same of cold compiles."""
+    """Of which commits the times in each mode and the cold compile times are, and how many compiled side by side."""
     counted: Counter[tuple[str, str, int]] = Counter()
     for case in cases.values():
-        if ours := case.get("cold", {}).get("cuesta"):
-            run = ours if "commit" in ours else case
-            counted["compiled cold", run["commit"], run["processes"]] += 1
         parts = case.get("contenders", {})
-        for mode, suffix in MODES.items():
-            if ours := parts.get(f"cuesta{suffix}"):
+        found = {f"in {mode} mode": parts.get(f"cuesta{suffix}") for mode, suffix in MODES.items()}
+        found["compiled cold"] = case.get("cold", {}).get("cuesta")
+        for how, ours in found.items():
+            if ours:
                 run = ours if "commit" in ours else case
-                counted[f"in {mode} mode", run["commit"], run["processes"]] += 1
+                counted[how, run["commit"], run["processes"]] += 1
     return [
-        f"{count} cases {mode} of commit {commit}, {processes} compiled side by side"
-        for (mode, commit, processes), count in sorted(counted.items())
+        f"{count} cases {how} of commit {commit}, {processes} compiled side by side"
+        for (how, commit, processes), count in sorted(counted.items())
     ]
 
 

@@ -91,8 +91,8 @@ def compile_cold(
     for contender in contenders:
         if Contender.parse(contender).compiles:
             backends.setdefault(Contender.parse(contender).backend, []).append(contender)
-    # Inductor compiles in processes of its own as well. With a process for each core, whoever compiles last beside the
-    # larger cases looks slow.
+    # Inductor starts compile processes of its own. If a worker ran for each core, a small case would wait for the cores
+    # that larger cases keep busy, and the backend that comes later would look slow.
     together = max(1, (os.cpu_count() or 1) // 4)
 
     def compile_one(job: tuple[str, str]) -> dict[str, Any]:
