@@ -124,6 +124,23 @@ def test_other_sums_stay(function: Program, sizes: tuple[int, ...], split: Split
     torch.testing.assert_close(ours.grad, theirs.grad)
 
 
+@pytest.mark.usefixtures("on_a_gpu")
+def test_layers_with_the_same_positions_look_at_them_once(split: Split, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Tensor] = []
+    monkeypatch.setattr(gathered_gradients, "runs_of", lambda at, places: asked.append(at) or runs_of(at, places))
+
+    def layers(x: Tensor) -> Tensor:
+        at = ((torch.arange(9)[:, None] - torch.arange(9) + 8) // 4).expand(4, 9, 9)
+        return torch.gather(torch.gather(x.sin(), -1, at).cos(), -1, at)
+
+    x = torch.randn(4, 9, 9, generator=torch.Generator().manual_seed(1))
+    ours, theirs = x.clone().requires_grad_(), x.clone().requires_grad_()
+    split(layers)[0](ours).sum().backward()
+    layers(theirs).sum().backward()
+    assert len(asked) == 1
+    torch.testing.assert_close(ours.grad, theirs.grad)
+
+
 def test_a_cpu_adds(split: Split) -> None:
     compiled, graphs = split(rolled)
     compiled(torch.randn(5, 9, requires_grad=True)).sum().backward()

@@ -16,9 +16,10 @@ and multiplies what it has read, so that the products are never in memory.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
@@ -57,7 +58,7 @@ class Runs:
     #: the number of elements of the line of values
     line: int
 
-    @property
+    @cached_property
     def longest(self) -> int:
         return int(self.count.max())
 
@@ -66,7 +67,7 @@ class Runs:
         """How many elements are read if each place reads as many as the longest run has."""
         return self.count.numel() * self.longest
 
-    @property
+    @cached_property
     def is_ragged(self) -> bool:
         return int(self.count.min()) < self.longest
 
@@ -92,14 +93,14 @@ def gather_gradients(gm: GraphModule, target: Target | None = None) -> None:
     """Rewrites the sums of a joint graph that have constant positions, where that pays on the target. Without a target,
     the device of the tensors decides."""
     sums = [node for node in gm.graph.nodes if packet_of(node) in _SUMS and _pays(node, target)]
-    replace_each(gm, "runs", sums, _total)
+    positions = _Positions()
 
+    def total(write: NodeWriter, node: Node) -> Node | None:
+        """The sum that a node computes; None where that would not pay."""
+        with unset_fake_temporarily():
+            return _SUMS[packet_of(node)](write, node, positions)
 
-def _total(write: NodeWriter, node: Node) -> Node | None:
-    """The sum that a node computes; None where that would not pay."""
-    with unset_fake_temporarily():
-        found: Node | None = _SUMS[packet_of(node)](write, node)
-    return found
+    replace_each(gm, "runs", sums, total)
 
 
 def _pays(node: Node, target: Target | None) -> bool:
@@ -108,14 +109,52 @@ def _pays(node: Node, target: Target | None) -> bool:
     return is_for_gpu(node, target)
 
 
+class _Positions:
+    """The integers that nodes of one graph compute, and their runs. Each is worked out once, as all layers of a model
+    sum at the same positions."""
+
+    def __init__(self) -> None:
+        self._values: dict[Node, Tensor | None] = {}
+        self._runs: dict[tuple[Any, ...], Runs | None] = {}
+
+    def values(self, nodes: Sequence[Any], user: Node) -> list[Tensor] | None:
+        """What nodes compute where `user` reads them; None where one depends on an input, or is no integer."""
+        found = []
+        for node in nodes:
+            if not isinstance(node, Node):
+                return None
+            if node not in self._values:
+                self._values[node] = _integers(node, user)
+            found.append(self._values[node])
+        return None if any(value is None for value in found) else [value for value in found if value is not None]
+
+    def runs(self, lines: Tensor, places: int, *key: Any) -> Runs | None:
+        """`runs_of(lines, places)`. The lines are told by `key`: the node that computes them, and how they are turned."""
+        if (*key, places) not in self._runs:
+            self._runs[*key, places] = runs_of(lines, places)
+        return self._runs[*key, places]
+
+
+def _integers(node: Node, user: Node) -> Tensor | None:
+    """The integers that a node computes where `user` reads it; None where it depends on an input, or is no integer."""
+    meta = node.meta.get("val")
+    if not isinstance(meta, Tensor) or meta.dtype not in (torch.int64, torch.int32):
+        return None
+    try:
+        found: Tensor = evaluate(node, user).to(torch.int64)
+    except NotConstant:
+        return None
+    return found
+
+
 # -- sums of whole slices -----------------------------------------------------------------------
-def _index_put(write: NodeWriter, node: Node) -> Node | None:
+def _index_put(write: NodeWriter, node: Node, positions: _Positions) -> Node | None:
     x, indices, values, *rest = node.args
     assert isinstance(x, Node) and isinstance(values, Node) and isinstance(indices, (list, tuple))
     dims = [d for d, i in enumerate(indices) if i is not None]
     if not (rest and rest[0]) or dims != [*range(dims[0], dims[0] + len(dims))]:
         return None
-    given = _values([indices[d] for d in dims], node)
+    given = positions.values([indices[d] for d in dims], node)
     sizes, taken = node.meta["val"].shape, values.meta["val"].shape
     if given is None:
         return None
@@ -131,22 +170,22 @@ def _index_put(write: NodeWriter, node: Node) -> Node | None:
         if sorted(axes) != [*range(len(places))]:
             return None
         lines = [g.flatten() for g in given]
-    runs = [runs_of(line, sizes[d]) for line, d in zip(lines, dims, strict=True)]
+    runs = [positions.runs(line, sizes[d], indices[d]) for line, d in zip(lines, dims, strict=True)]
     return _summed(write, x, values, at, axes, runs)
 
 
-def _embedding(write: NodeWriter, node: Node) -> Node | None:
+def _embedding(write: NodeWriter, node: Node, positions: _Positions) -> Node | None:
     grad, index, rows, padding, by_frequency = node.args
     assert isinstance(grad, Node) and isinstance(padding, int)
-    given = _values([index], node)
+    given = positions.values([index], node)
     if given is None or by_frequency or not isinstance(rows, int) or not _are_numbers(grad.meta["val"].shape):
         return None
-    (positions,) = given
-    if bool(positions.eq(padding).any()):
+    (line,) = given
+    if bool(line.eq(padding).any()):
         return None
     width = grad.meta["val"].shape[-1]
-    flat = write.call(aten.reshape.default, grad, [positions.numel(), width])
-    return _summed(write, None, flat, 0, [0], [runs_of(positions.flatten(), rows)])
+    flat = write.call(aten.reshape.default, grad, [line.numel(), width])
+    return _summed(write, None, flat, 0, [0], [positions.runs(line.flatten(), rows, index)])
 
 
 def axis_of(positions: Tensor, places: Sequence[int]) -> int:
@@ -269,21 +308,21 @@ def _root(values: Node) -> Node:
 
 
 # -- sums of elements along one dim -------------------------------------------------------------
-def _scatter_add(write: NodeWriter, node: Node) -> Node | None:
+def _scatter_add(write: NodeWriter, node: Node, positions: _Positions) -> Node | None:
     x, dim, index, values = node.args
     assert isinstance(x, Node) and isinstance(index, Node) and isinstance(values, Node) and isinstance(dim, int)
     base = index.args[0] if packet_of(index) is aten.expand else index
     sizes, taken = node.meta["val"].shape, values.meta["val"].shape
-    given = _values([base], node)
+    given = positions.values([base], node)
     if given is None or not _are_numbers(taken) or tuple(index.meta["val"].shape) != tuple(taken) or not sizes:
         return None
     dim %= len(sizes)
-    (positions,) = given
-    positions = positions.reshape([1] * (len(taken) - positions.dim()) + [*positions.shape])
+    (lines,) = given
+    lines = lines.reshape([1] * (len(taken) - lines.dim()) + [*lines.shape])
     others = [d for d in range(len(sizes)) if d != dim]
-    if positions.shape[dim] != taken[dim] or any(sizes[d] != taken[d] for d in others):
+    if lines.shape[dim] != taken[dim] or any(sizes[d] != taken[d] for d in others):
         return None
-    runs = runs_of(positions.movedim(dim, -1), sizes[dim])
+    runs = positions.runs(lines.movedim(dim, -1), sizes[dim], base, dim, len(taken))
     if runs is None or runs.count.numel() > _LARGEST:
         return None
     if runs.longest > _ONE_BY_ONE or runs.longest * sizes[dim] > _MOST_READS * max(sizes[dim], taken[dim]):
@@ -328,20 +367,6 @@ def _line(write: NodeWriter, size: int, behind: int, device: torch.device) -> No
 
 
 # -- operands -----------------------------------------------------------------------------------
-def _values(nodes: Sequence[Any], user: Node) -> list[Tensor] | None:
-    """The integers that nodes compute; None where one depends on an input."""
-    found = []
-    for node in nodes:
-        meta = node.meta.get("val") if isinstance(node, Node) else None
-        if not isinstance(meta, Tensor) or meta.dtype not in (torch.int64, torch.int32):
-            return None
-        try:
-            found.append(evaluate(node, user).to(torch.int64))
-        except NotConstant:
-            return None
-    return found
-
-
 def _are_numbers(shape: Sequence[Any]) -> bool:
     return all(isinstance(n, int) for n in shape)
 
@@ -351,7 +376,9 @@ def added(write: NodeWriter, x: Node, total: Node) -> Node:
     return total if filling_of(x) == 0 else write.call(aten.add.Tensor, x, total)
 
 
-_SUMS: dict[Any, Any] = {
+#: Writes the sum that a node computes; None where that would not pay.
+_Sum: TypeAlias = Callable[[NodeWriter, Node, _Positions], Node | None]
+_SUMS: dict[Any, _Sum] = {
     aten.index_put: _index_put,
     aten._unsafe_index_put: _index_put,
     aten.embedding_dense_backward: _embedding,
