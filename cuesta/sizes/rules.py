@@ -1,15 +1,17 @@
 """Rewrites polynomials by rules that follow from polynomials that are 0 in every call.
 
     s0 // 2 - 1 is 0     3*(s0//2) + s1   →   s1 + 3
+    s0 + s1 - 8 is 0     4*s0 + 4*s1      →   32
 
 A polynomial maps monomials to coefficients; a monomial is its atoms sorted by their text. A rule replaces the greatest
 monomial of a zero polynomial by the other terms, so each step makes a polynomial smaller. A rule that replaces a
-multiple x of y by `x // y * y` does not, so rules may form cycles.
+multiple x of y by `x // y * y` does not, so rules may form cycles. Symbols stay, because each is the size of something:
+where the greatest monomial is one, only a sum of several is replaced, such as that of the sizes of a tensor's parts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -29,6 +31,8 @@ class Rule:
     lead: Monomial
     factor: int
     rest: tuple[tuple[Monomial, int], ...]
+    #: terms that are replaced together with `lead`
+    beside: tuple[tuple[Monomial, int], ...] = ()
 
 
 Rules: TypeAlias = tuple[Rule, ...]
@@ -40,13 +44,27 @@ _STEPS = 400
 
 
 def rule_of(zero: Polynomial) -> Rule | None:
-    """The rule that follows from a zero polynomial; None if it would replace a symbol, since then no size would have
-    the symbol."""
+    """The rule that follows from a zero polynomial; None if it would replace a symbol alone by anything but another
+    symbol, since then no size would have the symbol."""
     lead = max(zero, key=_order, default=())
-    if lead == () or (len(lead) == 1 and isinstance(lead[0], str)):
+    if lead == ():
         return None
+    if len(lead) > 1 or not isinstance(lead[0], str):
+        return _for_lead(zero, lead)
+    if sorted(zero.values()) == [-1, 1] and all(zero):
+        return _for_lead(zero, lead)  # two symbols
+    # The longer of the two sums of symbols that are equal, if it has several.
+    sides = [[m for m, f in zero.items() if m and (f > 0) is more] for more in (True, False)]
+    longer = max(sides, key=len)
+    return _for_lead(zero, max(longer, key=_order), longer) if len(longer) > 1 else None
+
+
+def _for_lead(zero: Polynomial, lead: Monomial, together: Collection[Monomial] = ()) -> Rule:
+    """The rule that replaces a monomial, or several `together`, whose coefficients have one sign."""
     sign = 1 if zero[lead] > 0 else -1
-    return Rule(lead, sign * zero[lead], tuple((m, -sign * f) for m, f in zero.items() if m != lead))
+    others = [(m, f) for m, f in zero.items() if m != lead]
+    beside = tuple((m, abs(f)) for m, f in others if m in together)
+    return Rule(lead, abs(zero[lead]), tuple((m, -sign * f) for m, f in others), beside)
 
 
 def current() -> Rules:
@@ -101,10 +119,22 @@ def _step(rules: Rules, polynomial: Polynomial) -> tuple[Rule, int, Monomial] | 
     for rule in rules:
         for monomial, factor in polynomial.items():
             others = without(monomial, rule.lead)
-            # Leaves a coefficient from 0 to factor - 1, so that equal polynomials are reduced to the same form.
-            if others is not None and factor // rule.factor:
-                return rule, factor // rule.factor, others
+            if others is not None and (times := _times(rule, others, factor, polynomial)):
+                return rule, times, others
     return None
+
+
+def _times(rule: Rule, others: Monomial, factor: int, polynomial: Polynomial) -> int:
+    """How many times a rule applies to the monomial of its lead and `others`, which has this factor."""
+    if not rule.beside:
+        # Leaves a coefficient from 0 to factor - 1, so that equal polynomials are reduced to the same form.
+        return factor // rule.factor
+    sign = 1 if factor > 0 else -1
+    found = [sign * factor // rule.factor]
+    for term, own in rule.beside:
+        product = tuple(sorted((*others, *term), key=str))
+        found.append(sign * polynomial.get(product, 0) // own)
+    return sign * max(min(found), 0)
 
 
 def _order(monomial: Monomial) -> tuple[int, list[tuple[bool, str]]]:

@@ -33,6 +33,7 @@ from cuesta.dialects.kernel_attention import is_attention
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.passes.analysis.aliases import alias_root
 from cuesta.passes.analysis.layout import Layout, dense_strides, memory_order, strides_for_call
+from cuesta.passes.analysis.memory_order import MemoryOrder
 from cuesta.passes.form_kernels.fusion.concat_operands import fuse_concat_operands
 from cuesta.passes.form_kernels.fusion.grouping import Group, Grouping
 from cuesta.passes.form_kernels.fusion.horizontal_fusion import fuse_horizontally
@@ -270,7 +271,7 @@ def build_host(
             if isinstance(unit, Group):
                 writer.launch(unit, placement.outputs_of(unit, grouping))
             else:
-                _write_op(writer, unit.op, strides_of)
+                _write_op(writer, unit.op, strides_of, grouping.memory)
         results = finish(where, function, returned, wanted)
         func.ReturnOp(results)
     with ir.InsertionPoint(kernels):
@@ -282,7 +283,9 @@ def build_host(
     function.operation.erase()
 
 
-def _write_op(writer: HostWriter, op: ir.Operation, strides_of: Mapping[ir.Value, Sequence[Number]]) -> None:
+def _write_op(
+    writer: HostWriter, op: ir.Operation, strides_of: Mapping[ir.Value, Sequence[Number]], memory: MemoryOrder
+) -> None:
     """Writes the step of an op that is in no kernel of ours, if it needs one: views need none."""
     with op.location:
         if aten.Call.matches(op):
@@ -292,7 +295,7 @@ def _write_op(writer: HostWriter, op: ir.Operation, strides_of: Mapping[ir.Value
         elif host.Check.matches(op):
             writer.check(op)
         elif Cat.matches(op) and not is_inner(op):
-            writer.concatenate(op, order_of(op, strides_of))
+            writer.concatenate(op, order_of(op, strides_of, memory))
 
 
 def _remarks(grouping: Grouping) -> list[ir.Attribute]:

@@ -120,7 +120,7 @@ def _where_needed(order: Sequence[int], steps: Sequence[Step]) -> list[int]:
     found: dict[int, None] = {}
 
     def place(i: int) -> None:
-        for j in sorted(steps[i].needs & moved - found.keys()):
+        for j in sorted((steps[i].needs & moved) - found.keys()):
             place(j)
         found[i] = None
 

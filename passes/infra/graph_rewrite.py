@@ -1,4 +1,4 @@
-"""Rewrites a graph function in place, op by op, in program order."""
+"""Rewrites a graph function in place, op by op."""
 
 from __future__ import annotations
 
@@ -22,11 +22,13 @@ def functions(module: ir.Module) -> Iterator[func.FuncOp]:
             yield op
 
 
-def rewrite_ops(module: ir.Module, rules: dict[str, Rule]) -> None:
-    """Applies to each op the rule for its name, once, operands before users. Ops that a rule builds are not visited."""
+def rewrite_ops(module: ir.Module, rules: dict[str, Rule], *, users_first: bool = False) -> None:
+    """Applies to each op the rule for its name, once, operands before users or the other way round. Ops that a rule
+    builds are not visited."""
     with module.context:
         for function in functions(module):
-            for op in list(function.regions[0].blocks[0].operations):
+            ops = list(function.regions[0].blocks[0].operations)
+            for op in reversed(ops) if users_first else ops:
                 rule = rules.get(op.operation.name)
                 if rule is None:
                     continue

@@ -273,3 +273,18 @@ def test_one_element_that_is_expanded_along_an_open_dim(same_as_eager: Callable[
     torch._dynamo.mark_dynamic(x, 1)
     # The variance is 0. The usual eps of 1e-5 would multiply the rounding of the mean by 316.
     same_as_eager(lambda x: F.layer_norm(x, x.shape[-1:], eps=1.0), x)
+
+
+@pytest.mark.parametrize("rows", [(12, 12, 12), (12, 9, 16)])
+def test_parts_that_are_as_long_together_as_positions(rows: tuple[int, ...]) -> None:
+    """The rows of each expert are a part, whose length is a number: only together they are as long as the positions."""
+
+    def function(x: Tensor, at: Tensor, lengths: list[int]) -> Tensor:
+        parts = x.split(lengths)
+        return x.new_zeros(x.shape).index_add(0, at, torch.cat([part * n for n, part in enumerate(parts)]))
+
+    torch._dynamo.reset()
+    compiled = torch.compile(function, backend="cuesta")
+    for step, n in enumerate(rows):
+        x, at, lengths = R(n, 4), torch.arange(n).flip(0), [n // 2 - step, 2 + step, n - n // 2 - 2]
+        torch.testing.assert_close(compiled(x, at, lengths), function(x, at, lengths))

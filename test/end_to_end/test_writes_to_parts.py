@@ -42,3 +42,23 @@ def test_each_write_is_seen_by_the_next(seed: int) -> None:
     torch._dynamo.reset()
     compiled = torch.compile(function, backend="cuesta", options={"cache": False})
     assert torch.equal(compiled(x, y), function(x, y))
+
+
+def test_rows_that_each_read_the_rows_before() -> None:
+    """Forward substitution, as linear attention in chunks has it; its gradient slices what slices of each step give."""
+
+    def function(x: Tensor) -> Tensor:
+        total = x.tril(-1)
+        for i in range(1, x.shape[-1]):
+            row, before = total[..., i, :i].clone(), total[..., :i, :i].clone()
+            total[..., i, :i] = row + (row[..., None] * before).sum(-2)
+        return total
+
+    torch._dynamo.reset()
+    compiled = torch.compile(function, backend="cuesta", options={"cache": False})
+    x = torch.randn(2, 12, 12, generator=torch.Generator().manual_seed(1)) / 4
+    ours, theirs = x.clone().requires_grad_(), x.clone().requires_grad_()
+    for own, called in ((ours, compiled), (theirs, function)):
+        called(own).square().sum().backward()
+    torch.testing.assert_close(compiled(x), function(x))
+    torch.testing.assert_close(ours.grad, theirs.grad)

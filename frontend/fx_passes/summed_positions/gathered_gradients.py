@@ -129,7 +129,7 @@ class _Positions:
         return None if any(value is None for value in found) else [value for value in found if value is not None]
 
     def runs(self, lines: Tensor, places: int, *key: Any) -> Runs | None:
-        """`runs_of(lines, places)`. The lines are told by `key`: the node that computes them, and how they are turned."""
+        """`runs_of(lines, places)`. `key` tells the lines: the node that computes them, and how they are turned."""
         if (*key, places) not in self._runs:
             self._runs[*key, places] = runs_of(lines, places)
         return self._runs[*key, places]

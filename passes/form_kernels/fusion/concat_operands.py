@@ -51,7 +51,7 @@ def _merge(grouping: Grouping, op: ir.Operation, wanted: Mapping[Value, Sequence
     parts = operands_of(op)
     walks = [_walk(grouping, value) for value in parts]
     found = [walk for walk in walks if walk is not None]
-    if len(parts) > _MOST or len(found) < 2 or not _is_short(op, parts, wanted):
+    if len(parts) > _MOST or len(found) < 2 or not _is_short(op, parts, order_of(op, wanted, grouping.memory)):
         return
     shared = set.intersection(*(set(walk) for _, walk in found)) - {Cat.dim.of(op)}
     (whole,) = op.results
@@ -78,9 +78,8 @@ def _walk(grouping: Grouping, value: Value) -> tuple[Node, Walk] | None:
     return node, dict(zip(dims, node.writes[node.results.index(root)], strict=True))
 
 
-def _is_short(op: ir.Operation, parts: Sequence[Value], wanted: Mapping[Value, Sequence[Number]]) -> bool:
-    """Whether the contiguous runs of some part are short."""
-    order = order_of(op, wanted)
+def _is_short(op: ir.Operation, parts: Sequence[Value], order: Sequence[int]) -> bool:
+    """Whether the contiguous runs of some part are short, where the whole has this order in memory."""
     inside = order[order.index(Cat.dim.of(op)) :]
     shortest = min(estimate(shape_of(value)[d] for d in inside) for value in parts)
     return shortest * byte_size(spelling_of(parts[0])) < _LONG

@@ -102,6 +102,7 @@ class Concatenations:
     free_root: Callable[[Value], tuple[Value, list[int]] | None]
     #: makes a fresh buffer for a value, whose dims have this order in memory
     buffer: Callable[[Value, Sequence[int]], Layout]
+    memory: MemoryOrder
 
     def place(self, placed: dict[Value, Layout]) -> None:
         """Adds to `placed` the places of concatenations and of the parts that are written in place."""
@@ -114,7 +115,7 @@ class Concatenations:
             if value not in placed and not any(roots) and not any(map(self._reshaped, operands_of(item.op))):
                 continue
             if value not in placed:
-                placed[value] = self.buffer(value, order_of(item.op, self.wanted))
+                placed[value] = self.buffer(value, order_of(item.op, self.wanted, self.memory))
             for operand, root, (_, part) in zip(
                 operands_of(item.op), roots, parts(item.op, placed[value]), strict=True
             ):
@@ -144,7 +145,7 @@ class Concatenations:
         return root if root is not None and root[0] not in placed else None
 
 
-def order_of(op: ir.Operation, wanted: Mapping[Value, Sequence[Number]]) -> list[int]:
+def order_of(op: ir.Operation, wanted: Mapping[Value, Sequence[Number]], memory: MemoryOrder) -> list[int]:
     """The memory order of a concatenation's dims: that of the returned strides (in `wanted`), else of the strides that
     a call requires, else of most elements of those operands that come from calls, else of those whose order is
     known."""
@@ -158,7 +159,6 @@ def order_of(op: ir.Operation, wanted: Mapping[Value, Sequence[Number]]) -> list
     for strides in asked:
         if strides is not None and is_dense(sizes, strides):
             return memory_order(sizes, strides)
-    memory = MemoryOrder()
     elements: Counter[tuple[int, ...]] = Counter()
     known = [part for part in operands_of(op) if memory.knows(part)]
     for part in [part for part in operands_of(op) if _is_given(part)] or known:

@@ -108,7 +108,7 @@ def plan(
         found = written_by_generic(value)
         return None if found is None or found[0] in fixed else found
 
-    Concatenations(items, wanted, free_root, where.buffer).place(where.placed)
+    Concatenations(items, wanted, free_root, where.buffer, grouping.memory).place(where.placed)
     groups = grouping.group
     where.updated = place_updates(updates, returned, items, groups, where.layouts, written_by_generic, where.placed)
     where.placed.update(where.updated)
