@@ -115,6 +115,16 @@ def test_a_case_is_merged_from_runs_of_its_modes() -> None:
     assert "failed" not in cases["timm/a_eval"]
 
 
+def test_a_later_run_of_cold_compiles_leaves_the_times() -> None:
+    times = {"eager": timed(4.0), "cuesta": timed(2.0)}
+    first = {"commit": "a", "processes": 2, "cold": {"cuesta": {"total": 3.0}}, "contenders": times}
+    later = {"cold": {"cuesta": {"total": 1.0, "commit": "b"}}, "contenders": {}}
+    runs = [{"machine": {}, "suite": {"timm/a_eval": case}} for case in (first, later)]
+    case = merged(runs, ["suite"])["suite"]["timm/a_eval"]
+    assert case["contenders"]["eager"] == times["eager"] and case["cold"]["cuesta"]["total"] == 1.0
+    assert tables.ratios_of(case)["cuesta × eager"] == {"default": 2.0}
+
+
 def test_what_falls_short_is_listed() -> None:
     wrong, failed = tables.shortfalls(made_up())
     assert wrong.startswith("timm/b_eval: cuesta is wrong: outputs 3, gradients 0 times eager's error")
