@@ -103,14 +103,18 @@ def by_rules(polynomial: Polynomial) -> Polynomial:
 
 def without_implied(rules: Iterable[Rule]) -> list[Rule]:
     """Removes rules that the other rules imply, the first ones first. Where s0 // s1 is s2, `s1*s2 → s0` and `s0 →
-    s1*(s0//s1)` form a cycle: either suffices."""
+    s1*(s0//s1)` form a cycle: either suffices. A rule whose lead the others replace becomes what is left of it: where 2
+    divides s0 - s1, and half of it is 0, s1 is s0."""
     left = list(rules)
     for rule in list(left):
-        others = [other for other in left if other is not rule]
+        place = next(i for i, other in enumerate(left) if other is rule)
+        others = [*left[:place], *left[place + 1 :]]
         with follow(others):
-            zero = by_rules({rule.lead: rule.factor} | {m: -f for m, f in rule.rest})
-        if not any(zero.values()):
+            zero = {m: f for m, f in by_rules({rule.lead: rule.factor} | {m: -f for m, f in rule.rest}).items() if f}
+        if not zero:
             left = others
+        elif rule.lead not in zero and (new := rule_of(zero)) is not None:
+            left[place] = new
     return left
 
 
