@@ -5,8 +5,10 @@
 
 A polynomial maps monomials to coefficients; a monomial is its atoms sorted by their text. A rule replaces the greatest
 monomial of a zero polynomial by the other terms, so each step makes a polynomial smaller. A rule that replaces a
-multiple x of y by `x // y * y` does not, so rules may form cycles. Symbols stay, because each is the size of something:
-where the greatest monomial is one, only a sum of several is replaced, such as that of the sizes of a tensor's parts.
+multiple x of y by `x // y * y` does not, so rules may form cycles.
+
+A symbol stays unless it equals another, because it is the size of something. Where the greatest monomial is a symbol,
+only a sum of several is replaced, such as that of the sizes of a tensor's parts.
 """
 
 from __future__ import annotations
@@ -49,10 +51,10 @@ def rule_of(zero: Polynomial) -> Rule | None:
     lead = max(zero, key=_order, default=())
     if lead == ():
         return None
-    if len(lead) > 1 or not isinstance(lead[0], str):
+    is_symbol = len(lead) == 1 and isinstance(lead[0], str)
+    are_two_symbols = all(zero) and sorted(zero.values()) == [-1, 1]
+    if not is_symbol or are_two_symbols:
         return _for_lead(zero, lead)
-    if sorted(zero.values()) == [-1, 1] and all(zero):
-        return _for_lead(zero, lead)  # two symbols
     # The longer of the two sums of symbols that are equal, if it has several.
     sides = [[m for m, f in zero.items() if m and (f > 0) is more] for more in (True, False)]
     longer = max(sides, key=len)
