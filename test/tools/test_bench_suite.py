@@ -125,6 +125,15 @@ def test_a_later_run_of_cold_compiles_leaves_the_times() -> None:
     assert tables.ratios_of(case)["cuesta × eager"] == {"default": 2.0}
 
 
+def test_times_of_two_runs_are_not_compared() -> None:
+    first, later = (
+        {"commit": commit, "processes": 2, "cold": {}, "contenders": times}
+        for commit, times in (("a", {"eager": timed(4.0)}), ("b", {"cuesta": timed(2.0)}))
+    )
+    runs = [{"machine": {}, "suite": {"timm/a_eval": case}} for case in (first, later)]
+    assert "default" not in tables.ratios_of(merged(runs, ["suite"])["suite"]["timm/a_eval"])["cuesta × eager"]
+
+
 def test_what_falls_short_is_listed() -> None:
     wrong, failed = tables.shortfalls(made_up())
     assert wrong.startswith("timm/b_eval: cuesta is wrong: outputs 3, gradients 0 times eager's error")

@@ -53,8 +53,8 @@ def merged(parts: Sequence[Results], sections: Sequence[str]) -> Results:
 
 def _by_mode(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
     """A case of a suite from two runs: the later one's contenders, and the earlier one's of modes that the later has
-    none of. Each of these keeps the eager run that it took turns with, and its commit and number of processes. A run of
-    cold compiles alone leaves the earlier one's eager."""
+    none of. Each of these keeps the eager run that it took turns with, and its commit and number of processes. If the
+    later run has only cold compiles, the earlier one's eager run stays as well."""
     before, contenders = earlier.get("contenders", {}), later.get("contenders", {})
     modes = {found.form for found in map(Contender.parse, contenders) if found.compiles}
     run = {"commit": earlier["commit"], "processes": earlier["processes"]}
@@ -63,7 +63,8 @@ def _by_mode(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, 
         for name, part in before.items()
         if (found := Contender.parse(name)).compiles and found.form not in modes
     }
-    kept |= {name: part for name, part in before.items() if name == "eager" and name not in contenders}
+    if not contenders and "eager" in before:
+        kept["eager"] = before["eager"]
     whole = {key: value for key, value in earlier.items() if key != "failed"} | dict(later)
     cold = {name: run | part for name, part in earlier.get("cold", {}).items()}
     return whole | {"contenders": contenders | kept, "cold": cold | later.get("cold", {})}
