@@ -127,7 +127,7 @@ def test_what_is_known_to_be_0_changes_no_value(size: Number, zero: tuple[str, d
         (["(s0 % 2)", "(s0 // 2) - 3"], "s0", "6"),
         (["s0 + s1 - 8"], "4*s0 + s0*s1 + 4*s1", "s0*s1 + 32"),
         (["s0 + s1 - s2", "s3 - s2"], "2*s0 + 3*s1", "s1 + 2*s3"),
-        # A sequence is padded to a multiple of 4, and the multiple turns out to be 0.
+        # The number of whole blocks of 4 in s0, (s0 - s0 % 4) // 4, is 0.
         (["s0 - 4*((s0 - (s0 % 4)) // 4) - (s0 % 4)", "((s0 - (s0 % 4)) // 4)"], "s0 - (s0 % 4) + 8", "8"),
     ],
 )

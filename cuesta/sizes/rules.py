@@ -97,7 +97,7 @@ def by_rules(polynomial: Polynomial) -> Polynomial:
             break
         rule, times, others = step
         for term, factor in [(rule.lead, -rule.factor), *rule.rest]:
-            product = tuple(sorted((*others, *term), key=str))
+            product = _product(others, term)
             left[product] = left.get(product, 0) + times * factor
         left = {m: f for m, f in left.items() if f}
     return left
@@ -107,17 +107,15 @@ def without_implied(rules: Iterable[Rule]) -> list[Rule]:
     """Removes rules that the other rules imply, the first ones first. Where s0 // s1 is s2, `s1*s2 → s0` and `s0 →
     s1*(s0//s1)` form a cycle: either suffices. A rule whose lead the others replace becomes what is left of it: where 2
     divides s0 - s1, and half of it is 0, s1 is s0."""
-    left = list(rules)
-    for rule in list(left):
-        place = next(i for i, other in enumerate(left) if other is rule)
-        others = [*left[:place], *left[place + 1 :]]
-        with follow(others):
-            zero = {m: f for m, f in by_rules({rule.lead: rule.factor} | {m: -f for m, f in rule.rest}).items() if f}
-        if not zero:
-            left = others
-        elif rule.lead not in zero and (new := rule_of(zero)) is not None:
-            left[place] = new
-    return left
+    left, kept = list(rules), list[Rule]()
+    while left:
+        rule = left.pop(0)
+        with follow([*kept, *left]):
+            zero = by_rules({rule.lead: rule.factor} | {m: -f for m, f in rule.rest})
+        rest = {m: f for m, f in zero.items() if f}
+        if rest:
+            kept.append((None if rule.lead in rest else rule_of(rest)) or rule)
+    return kept
 
 
 def _step(rules: Rules, polynomial: Polynomial) -> tuple[Rule, int, Monomial] | None:
@@ -136,11 +134,12 @@ def _times(rule: Rule, others: Monomial, factor: int, polynomial: Polynomial) ->
         # Leaves a coefficient from 0 to factor - 1, so that equal polynomials are reduced to the same form.
         return factor // rule.factor
     sign = 1 if factor > 0 else -1
-    found = [sign * factor // rule.factor]
-    for term, own in rule.beside:
-        product = tuple(sorted((*others, *term), key=str))
-        found.append(sign * polynomial.get(product, 0) // own)
-    return sign * max(min(found), 0)
+    found = [sign * polynomial.get(_product(others, term), 0) // own for term, own in rule.beside]
+    return sign * max(min(sign * factor // rule.factor, *found), 0)
+
+
+def _product(x: Monomial, y: Monomial) -> Monomial:
+    return tuple(sorted((*x, *y), key=str))
 
 
 def _order(monomial: Monomial) -> tuple[int, list[tuple[bool, str]]]:

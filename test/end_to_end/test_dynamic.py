@@ -277,7 +277,8 @@ def test_one_element_that_is_expanded_along_an_open_dim(same_as_eager: Callable[
 
 @pytest.mark.parametrize("rows", [(12, 12, 12), (12, 9, 16)])
 def test_parts_that_are_as_long_together_as_positions(rows: tuple[int, ...]) -> None:
-    """The rows of each expert are a part, whose length is a number: only together they are as long as the positions."""
+    """Each expert's rows are a part, whose length is an argument. Torch knows only that the lengths add up to the
+    number of positions."""
 
     def function(x: Tensor, at: Tensor, lengths: list[int]) -> Tensor:
         parts = x.split(lengths)

@@ -45,7 +45,8 @@ def test_each_write_is_seen_by_the_next(seed: int) -> None:
 
 
 def test_rows_that_each_read_the_rows_before() -> None:
-    """Forward substitution, as linear attention in chunks has it; its gradient slices what slices of each step give."""
+    """Forward substitution, as in linear attention in chunks. In its gradient each step slices the slices of the step
+    before."""
 
     def function(x: Tensor) -> Tensor:
         total = x.tril(-1)

@@ -110,8 +110,8 @@ def _pays(node: Node, target: Target | None) -> bool:
 
 
 class _Positions:
-    """The integers that nodes of one graph compute, and their runs. Each is worked out once, as all layers of a model
-    sum at the same positions."""
+    """The integers that nodes of one graph compute, and the runs of these. Each is evaluated once, because the layers
+    of a model often sum at the same positions."""
 
     def __init__(self) -> None:
         self._values: dict[Node, Tensor | None] = {}
@@ -125,11 +125,14 @@ class _Positions:
                 return None
             if node not in self._values:
                 self._values[node] = _integers(node, user)
-            found.append(self._values[node])
-        return None if any(value is None for value in found) else [value for value in found if value is not None]
+            if (value := self._values[node]) is None:
+                return None
+            found.append(value)
+        return found
 
     def runs(self, lines: Tensor, places: int, *key: Any) -> Runs | None:
-        """`runs_of(lines, places)`. `key` tells the lines: the node that computes them, and how they are turned."""
+        """`runs_of(lines, places)`, cached by `places` and by `key`: the node that computes the lines, and how its dims
+        are permuted to get them."""
         if (*key, places) not in self._runs:
             self._runs[*key, places] = runs_of(lines, places)
         return self._runs[*key, places]

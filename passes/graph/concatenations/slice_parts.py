@@ -33,7 +33,7 @@ class SliceParts(Pass):
     """Rewrites slices of concatenations as slices of their parts."""
 
     def run(self, module: ir.Module) -> None:
-        # Slices move up until none can: one that is gone may let others move.
+        # Slices move up until none can: a slice that has moved may let others move.
         while _move_slices(module):
             pass
 
@@ -41,8 +41,8 @@ class SliceParts(Pass):
 def _move_slices(module: ir.Module) -> bool:
     """Moves each slice as far up as it can now; whether any has moved."""
     moved: list[ir.Operation] = []
-    # Users first: once a later write's slices of a tensor are gone, only slices of this write's read it. In the other
-    # order each round lets one write move, and moves all slices of slices that the rounds before have made.
+    # Users first. The slices that a later write takes of a tensor have then moved up before an earlier write's slices
+    # are looked at, and do not hold these back. With operands first, a round moves the slices of one write only.
     rewrite_ops(module, {Slice.OPERATION_NAME: lambda op: _slice(op, moved)}, users_first=True)
     erase_dead(module)
     return bool(moved)
