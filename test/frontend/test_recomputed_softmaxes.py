@@ -140,3 +140,21 @@ def test_the_result_is_saved(function: Attention, target: str) -> None:
     for ours, eager in zip(gradients(compiled(function, target), values), gradients(function, values), strict=True):
         assert torch.allclose(ours, eager, rtol=0.05, atol=0.05)
     assert kept_bytes() >= 4 * SCORES
+
+
+@pytest.mark.usefixtures("wide")
+def test_a_mask_of_symbolic_strides() -> None:
+    """A part of known sizes of a tensor whose rows' length differs from call to call."""
+
+    def masked(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+        return attention(q, k, v, mask[:, :ROWS, :ROWS])
+
+    *factors, mask = inputs()
+    for extra in (2, 3, 5):
+        values = [*factors, torch.cat([mask.expand(1, ROWS + extra, ROWS), mask.new_zeros(1, ROWS + extra, extra)], -1)]
+        torch._dynamo.mark_dynamic(values[-1], 1)
+        torch._dynamo.mark_dynamic(values[-1], 2)
+        ours = gradients(torch.compile(masked, backend="cuesta", options={"target": "tt"}), values)
+        for own, eager in zip(ours, gradients(masked, values), strict=True):
+            assert torch.allclose(own, eager, rtol=0.05, atol=0.05)
+    assert kept_bytes() <= 4 * SCORES + REST + 4 * (ROWS + 5) ** 2

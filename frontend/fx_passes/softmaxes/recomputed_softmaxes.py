@@ -17,6 +17,7 @@ the mask differs along one of them only. The masked scores would be written in f
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 from torch.fx import GraphModule, Node
 from torch.utils.checkpoint import CheckpointPolicy
 
@@ -99,10 +100,15 @@ def _cone(softmax: Node) -> list[Node] | None:
             found.add(node)
         else:
             leaves.add(node)
-    numbers = 2 * y.itemsize * y.numel() // max(y.shape[dim], 1)
-    if sum(leaf.meta["val"].nbytes for leaf in leaves) + numbers >= y.nbytes:
+    numbers = 2 * _bytes(y) // max(y.shape[dim], 1)
+    if sum(_bytes(leaf.meta["val"]) for leaf in leaves) + numbers >= _bytes(y):
         return None
     return [node for node in softmax.graph.nodes if node in found]
+
+
+def _bytes(value: Tensor) -> int:
+    """The bytes of a tensor's elements. Its own `nbytes` raises an error where strides are symbolic."""
+    return value.numel() * value.itemsize
 
 
 def _rewrite(writer: NodeWriter, node: Node, copies: dict[Node, Node], gradients: list[Node]) -> None:
