@@ -31,8 +31,9 @@ MANY_TENSORS = 16
 #: 176 µs in blocks of 4 rows; 12544 rows of 672 took 10.7 µs in blocks of 128 columns, 9.9 in blocks of 64, 12.8 in
 #: blocks of 1024, and 16.6 in blocks of 16.
 NARROW, WIDTHS = 256, (128, 64)
-#: Most elements that a program holds at once if it needs a class whole.
-WHOLE = 16384
+#: Most elements that a program holds at once if it needs a class whole; and of all its large tensors together, one for
+#: each register of a multiprocessor. ptxas took 350 s for a program that held 16384 of each of five, spilling 150 KB.
+WHOLE, HELD = 16384, 1 << 16
 #: Most elements that a loop takes at a time.
 AT_A_TIME = 4096
 #: Width, along each of two classes, of a block that is transposed. Where the last dim of a tensor is shorter, as of an
@@ -166,9 +167,13 @@ class _Block:
             self.sizes[c] = 1
         for c, most in walk.turns.items():
             self.sizes[c] = min(power_at_most(most // self.at_once(c)), self.covers[c])
-        whole, loops = self.whole, list(walk.turns)
-        while self.at_once() > (AT_A_TIME if set(loops) - walk.turns.keys() else WHOLE) and len(loops) < len(whole):
-            loops.append(max((c for c in whole if c not in loops), key=lambda c: (self.sizes[c], c)))
+        loops = list(walk.turns)
+        most = min(WHOLE, HELD // self.space.large)
+        while self.at_once() > (AT_A_TIME if set(loops) - walk.turns.keys() else most):
+            others = [c for c in self.whole if c not in loops and self.space.can_loop([*loops, c])]
+            if not others:
+                break
+            loops.append(max(others, key=lambda c: (self.sizes[c], c)))
             self.sizes[loops[-1]] = 1
         for c in sorted(set(loops) - walk.turns.keys(), key=lambda c: (c not in self.space.fastest, -c)):
             # Loops that no generic walks together run one after the other: the block of one leaves room for another's.

@@ -62,7 +62,7 @@ from cuesta.passes.analysis.launches import Launch, common_divisor, is_wide, lar
 from cuesta.passes.gpu.block_sizes import SQUARE, Blocks, choose, product_blocks
 from cuesta.passes.gpu.kernel_space import Space, Walk
 from cuesta.passes.gpu.looked_up import looked_up_classes
-from cuesta.passes.gpu.walked_classes import can_loop, find_walk
+from cuesta.passes.gpu.walked_classes import find_walk, reduced_classes
 from cuesta.passes.gpu.window_blocks import window_blocks
 from cuesta.passes.infra.graph_rewrite import functions
 from cuesta.passes.infra.registry import Pass, register_pass
@@ -145,8 +145,7 @@ class _Kernel:
             for value, classes in zip(g.operands, operand_classes(g), strict=True)
             if _in_memory(value)
         }
-        tensors = list(accesses.values())
-        tensors += [classes for g in generics for classes in _read_at_positions(g, function, launches)]
+        tensors = [*accesses.values(), *(t for g in generics for t in _read_at_positions(g, function, launches))]
         sizes = SIZES.of(function)
         # A symbolic size that is 0 in the traced call is larger in other calls.
         traced = zip(largest(launches, sizes), sizes, strict=True)
@@ -166,6 +165,7 @@ class _Kernel:
             tensors or [[]],
             written,
             [CLASSES.of(g) for g in generics] or [[]],
+            [reduced_classes(g) for g in generics] or [[]],
             _width(function, launches),
             gathers=any(map(computed_reads, generics)),
             looked_up=looked_up,
@@ -199,9 +199,10 @@ class _Kernel:
 
 
 def _width(function: func.FuncOp, launches: Sequence[Launch]) -> int:
-    """The size of an element of a kernel's largest tensor, in bytes."""
-    counts = {x: math.prod(largest(launches, sizes)) for x, (sizes, _) in argument_shapes(function).items()}
-    return byte_size(spelling_of(max(counts, key=counts.__getitem__))) if counts else 4
+    """The size of an element of the tensor that takes most memory of a kernel's, in bytes."""
+    shapes = argument_shapes(function).items()
+    widths = [(math.prod(largest(launches, sizes)), byte_size(spelling_of(x))) for x, (sizes, _) in shapes]
+    return max(widths, key=math.prod, default=(0, 4))[1]
 
 
 def _annotate(kernel: _Kernel) -> None:
@@ -316,11 +317,11 @@ def _exact(kernel: _Kernel, chosen: Blocks, wide: Mapping[str, int]) -> list[_Ve
 def _annotate_general(kernel: _Kernel) -> None:
     """Chooses the blocks that are valid for all sizes."""
     walked = kernel.unknown - kernel.parallel
-    loops = can_loop(kernel.generics, walked)
+    loops = kernel.space.can_loop(walked)
     fastest = kernel.space.fastest
     part = dict.fromkeys(fastest, PART) if loops else dict.fromkeys(walked, ROOM)
     chosen = kernel.choose({c: SQUARE if c in kernel.parallel else part.get(c, 1) for c in kernel.unknown})
-    if walked and not (loops and can_loop(kernel.generics, walked | set(chosen.loops))):
+    if walked and not (loops and kernel.space.can_loop(walked | set(chosen.loops))):
         for launch in kernel.launches:
             room = [(launch.size(kernel.sizes[c]), chosen.sizes[c]) for c in sorted(walked)]
             _require_room(kernel.function, room)

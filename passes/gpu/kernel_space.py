@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cuesta.passes.form_kernels.fusion.limits import FEW_IN_A_ROW
@@ -30,6 +30,8 @@ class Space:
     written: Sequence[Sequence[int]]
     #: The classes that each generic walks. A program holds as many elements as its largest generic has in the block.
     generics: Sequence[Sequence[int]]
+    #: The classes that each of them reduces. A scatter reduces none: all its loops are parallel.
+    reduced: Sequence[Collection[int]]
     #: The size of an element of the largest tensor, in bytes.
     width: int = 4
     #: Whether the kernel reads at computed positions.
@@ -57,6 +59,11 @@ class Space:
     def _large(self) -> list[Sequence[int]]:
         most = max(self.elements_of(t) for t in self.tensors)
         return [t for t in self.tensors if t and 4 * self.elements_of(t) >= most]
+
+    @property
+    def large(self) -> int:
+        """The number of large tensors, at least 1."""
+        return max(len(self._large), 1)
 
     @functools.cached_property
     def in_sectors(self) -> bool:
@@ -100,10 +107,18 @@ class Space:
     def elements_of(self, classes: Sequence[int]) -> int:
         return math.prod(self.sizes[c] for c in classes)
 
+    def can_loop(self, walked: Collection[int]) -> bool:
+        """Whether loops may walk the classes `walked`: a generic that reduces one of them must reduce all of them that
+        it walks."""
+        pairs = [
+            ({*classes} & {*walked}, {*reduced}) for classes, reduced in zip(self.generics, self.reduced, strict=True)
+        ]
+        return all(own <= reduced or not own & reduced for own, reduced in pairs)
+
     @property
     def only_reduces(self) -> bool:
         """Whether the kernel reduces, and writes nothing but what was reduced, each result along some class."""
-        return bool(self.whole) and not any({*self.whole} <= {*classes} for classes in self.written)
+        return any(self.reduced) and not any({*self.whole} <= {*classes} for classes in self.written)
 
     @property
     def columns(self) -> int | None:

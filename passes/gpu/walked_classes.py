@@ -50,7 +50,7 @@ def find_walk(generics: Sequence[ir.Operation], space: Space) -> Walk:
     """How a program of a kernel walks classes. Without loops in a kernel that scatters."""
     if any(map(is_scatter, generics)):
         return Walk()
-    if rows := _walked_rows(generics, space):
+    if rows := _walked_rows(space):
         (c,) = rows
         # Each thread has its elements of all tensors, and of all sums down the rows.
         held = sum(bool(t) and t[-1] in space.fastest for t in space.tensors)
@@ -67,19 +67,18 @@ def find_walk(generics: Sequence[ir.Operation], space: Space) -> Walk:
     return replace(walk, singles=frozenset(_singles(generics, space)))
 
 
-def _walked_rows(generics: Sequence[ir.Operation], space: Space) -> list[int]:
+def _walked_rows(space: Space) -> list[int]:
     """The class that counts the rows that a program walks: those of a kernel that reduces rows both along and down, and
     whose program does not hold all of its rows at once. Empty for other kernels."""
-    # Of each generic its loops, and the classes that it reduces. `along` are the classes of a row.
-    kinds = [list(zip(CLASSES.of(op), ITERATOR_TYPES.of(op), strict=True)) for op in generics]
-    reduced = [{c for c, kind in loops if kind == REDUCTION} for loops in kinds]
-    along = {c for own in reduced if own & space.fastest for c in own}
-    down = [own for loops, own in zip(kinds, reduced, strict=True) if own and along & ({c for c, _ in loops} - own)]
-    kept = {c for loops, own in zip(kinds, reduced, strict=True) if own & along for c, _ in loops if c not in own}
-    found = sorted(kept & set[int]().union(*down))
+    # Of each generic the classes that it keeps, and those that it reduces. `along` are the classes of a row.
+    pairs = [({*classes} - {*own}, {*own}) for classes, own in zip(space.generics, space.reduced, strict=True)]
+    along = {c for _, own in pairs if own & space.fastest for c in own}
+    down = [own for kept, own in pairs if own and along & kept]
+    beside = set[int]().union(*(kept for kept, own in pairs if own & along))
+    found = sorted(beside & set[int]().union(*down))
     held = space.elements_of(space.whole)
     crosses = bool(along) and held > (GPU.staged_elements or 0) and len(found) == 1
-    return found if crosses and can_loop(generics, set(found)) else []
+    return found if crosses and space.can_loop(found) else []
 
 
 def _warps_of_rows(space: Space, c: int) -> int:
@@ -98,7 +97,7 @@ def _short_sums(generics: Sequence[ir.Operation], space: Space) -> list[int]:
     found = space.whole
     apart = all(c in space.parallel and space.sizes[c] >= STRIP for c in space.fastest)
     short = 1 < space.elements_of(found) <= _SHORT and all(_is_read_once(generics, c) for c in found)
-    return found if apart and short and can_loop(generics, set(found)) else []
+    return found if apart and short and space.can_loop(found) else []
 
 
 def _singles(generics: Sequence[ir.Operation], space: Space) -> list[int]:
@@ -112,9 +111,8 @@ def _singles(generics: Sequence[ir.Operation], space: Space) -> list[int]:
 def _is_reduced_alone(generics: Sequence[ir.Operation], c: int) -> bool:
     """Whether each op that reduces, and walks class c, reduces c alone, to one result."""
     for op in generics:
-        kinds = dict(zip(CLASSES.of(op), ITERATOR_TYPES.of(op), strict=True))
-        reduced = [own for own, kind in kinds.items() if kind == REDUCTION]
-        if reduced and c in kinds and (reduced != [c] or len(op.results) != 1):
+        reduced = reduced_classes(op)
+        if reduced and c in CLASSES.of(op) and (reduced != {c} or len(op.results) != 1):
             return False
     return True
 
@@ -126,10 +124,10 @@ def _short_columns(generics: Sequence[ir.Operation], space: Space) -> int | None
     on an H200, 19 for the bytes, and 32 where rows were walked because one is summed along them as well."""
     found = space.whole
     in_columns = all(c in space.parallel and space.sizes[c] >= STRIP for c in space.fastest)
-    if len(found) != 1 or space.gathers or not in_columns or not can_loop(generics, {*found}):
+    if len(found) != 1 or space.gathers or not in_columns or not space.can_loop(found):
         return None
     (c,) = found
-    sums = sum((c, REDUCTION) in zip(CLASSES.of(op), ITERATOR_TYPES.of(op), strict=True) for op in generics)
+    sums = sum(c in own for own in space.reduced)
     is_short = _SHORT < space.sizes[c] <= STRIP and all(_is_read_once(generics, own) for own in found)
     enough = space.elements_of(sorted(space.parallel)) >= PROGRAMS * _ROWS_AT_ONCE
     return c if sums > 1 and is_short and enough else None
@@ -140,7 +138,7 @@ def _long_columns(generics: Sequence[ir.Operation], space: Space) -> int | None:
     multiprocessors, a sector side by side at least, and few elements beside it."""
     down = max(space.whole, key=lambda c: space.sizes[c], default=None)
     in_columns = all(c in space.parallel and space.elements_of(space.beside(c)) >= SECTOR for c in space.fastest)
-    if down is None or space.lookups or not in_columns or not can_loop(generics, {down}):
+    if down is None or space.lookups or not in_columns or not space.can_loop([down]):
         return None
     programs, rows = space.elements_of(sorted(space.parallel)) // STRIP, space.elements_of(space.whole)
     # Turns that read at computed positions are not lengthened where few programs have too few loads in flight: with
@@ -173,19 +171,13 @@ def _is_read_once(generics: Sequence[ir.Operation], c: int) -> bool:
         needs = any(not isinstance(x.owner, ir.Block) and x.owner in behind for x in op.operands)
         if needs and c in CLASSES.of(op):
             return False
-        if needs or (c, REDUCTION) in zip(CLASSES.of(op), ITERATOR_TYPES.of(op), strict=True):
+        if needs or c in reduced_classes(op):
             behind.add(op)
     return True
 
 
-def can_loop(generics: Sequence[ir.Operation], walked: set[int]) -> bool:
-    """Whether loops may walk the classes `walked`: a generic that reduces one of them must reduce all of them that it
-    walks."""
-    for op in generics:
-        if is_scatter(op):  # all its loops are parallel
-            continue
-        classes = CLASSES.of(op)
-        reduced = {c for c, kind in zip(classes, ITERATOR_TYPES.of(op), strict=True) if kind == REDUCTION}
-        if reduced & walked and not walked & set(classes) <= reduced:
-            return False
-    return True
+def reduced_classes(op: ir.Operation) -> set[int]:
+    """The classes that a generic reduces. A scatter reduces none: all its loops are parallel."""
+    if is_scatter(op):
+        return set()
+    return {c for c, kind in zip(CLASSES.of(op), ITERATOR_TYPES.of(op), strict=True) if kind == REDUCTION}

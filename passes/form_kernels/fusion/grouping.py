@@ -267,7 +267,9 @@ class Grouping:
             free = [n.index for n in nodes if n.widens or self._is_little(n) or n.is_free(scatters)]
             free += counted(nodes) if self.machine.repeated_elements else []
             parallel = parallel_classes(space, nodes, self._internal(nodes), free, self.machine.repeated_rows)
-            reason = window_refusal(space, nodes, parallel) or self._tiling_refusal(a, b, nodes, space, parallel)
+            reason = window_refusal(space, nodes, parallel) or self._tiling_refusal(
+                a, b, nodes, space, parallel, siblings
+            )
         if reason is not None:
             return self._extend_tail(a, b) if not siblings and reason == _NO_COMMON else reason
         if siblings and self.paths.between(a, b):  # last, because the search is long for siblings far apart
@@ -294,7 +296,7 @@ class Grouping:
         return None
 
     def _tiling_refusal(
-        self, a: Group, b: Group, nodes: list[Node], space: Space, parallel: set[tuple[int, int]]
+        self, a: Group, b: Group, nodes: list[Node], space: Space, parallel: set[tuple[int, int]], siblings: bool
     ) -> str | None:
         """The reason why the `nodes` of two groups, none a matrix product, are no good kernel whose tiles run over the
         classes `parallel`; None if they are."""
@@ -308,7 +310,7 @@ class Grouping:
         if reason is not None:
             return reason
         tiles = self._tiles(nodes, space, parallel)
-        if tiles < self.machine.min_tiles and tiles < self._tiles_wanted(a, b):
+        if tiles < self.machine.min_tiles and tiles < self._tiles_wanted(a, b, siblings):
             return f"one kernel would have only {tiles} tiles to run in parallel"
         if not holds_stages(self.machine, (nodes, space, parallel)):
             return "the values between two reductions do not fit into one program"
@@ -317,8 +319,9 @@ class Grouping:
             return "the values between the ops do not fit into the cache"
         return rows_refusal(self.memory, (nodes, space, parallel), before, gpu=not self.machine.in_sequence)
 
-    def _tiles_wanted(self, a: Group, b: Group) -> int:
-        """The tiles that the merged kernel must keep: the smaller tile count of the groups that are not little work."""
+    def _tiles_wanted(self, a: Group, b: Group, siblings: bool) -> int:
+        """The tiles that the merged kernel must keep: the smaller tile count of the groups that are not little work. Of
+        siblings the larger: reading a tensor once is not worth having fewer programs."""
         if a.bytes_read + b.bytes_read <= self.machine.serial_bytes:
             return 0
         wanted = []
@@ -327,7 +330,7 @@ class Grouping:
                 if group.tiles is None:
                     group.tiles = self._tiles(group.nodes, group.space, group.parallel)
                 wanted.append(group.tiles)
-        return min(wanted, default=0)
+        return (max if siblings else min)(wanted, default=0)
 
     def _tiles(self, nodes: list[Node], space: Space, parallel: set[tuple[int, int]]) -> int:
         return count_tiles(self.memory, (nodes, space, parallel), self.machine.strip, self.asked)
