@@ -70,6 +70,8 @@ _GRAPH = (
     "reduce-outer-first",
     # 7. Split reductions that are long or have few results, while each is still an op of its own.
     _SPLIT,
+    # What kernels read in parts, such as a sum of which each gate of an LSTM takes a quarter, they compute in parts.
+    "slice-operands",
     # 8. Move reshapes out from between pointwise ops, then fold the views and equal ops that this leaves.
     "hoist-reshapes",
     "fold-views",
@@ -78,8 +80,6 @@ _GRAPH = (
     "permute-parts",
     # Concatenations of single elements along the last dim become selects.
     "interleave-parts",
-    # What kernels read in parts, such as a sum of which each gate of an LSTM takes a quarter, they compute in parts.
-    "slice-operands",
     # 9. Move concatenations below elementwise ops, which then run before the concatenation is written.
     "sink-concatenations",
     # 10. Cut rows into parts where one kernel can then reduce along and across them. No later pass moves the reshapes.
@@ -208,13 +208,13 @@ _GPU_STEPS = {
     # What cuDNN computes in no epilogue joins a kernel of ours where pixels are multiplied one by one.
     # Biases that are in no epilogue become ops of ours last.
     # Products that are too small for a library become sums. Another whose result is read transposed is written so,
-    # before it is chosen who computes it. To others the row that is added to them is a bias.
+    # before it is chosen who computes it. To others the row that is added to them is a bias, and relu an epilogue.
     "call-libraries": (
         "stem-convolutions",
         *("fold-batch-norm", "pad-channels", "pad-groups", "fuse-cudnn-convolution"),
         *("pointwise-convolutions", "convolution-biases"),
         *("sum-small-products", "multiply-as-read", "product-biases"),
-        "call-libraries",
+        *("call-libraries", "product-activations"),
     ),
     # The host function cannot read a range check's result without waiting for the GPU: positions are clamped instead.
     # A loss reads the target's element, before the sum that picks it is split, and its gradient's sum is that of one.

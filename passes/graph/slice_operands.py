@@ -20,7 +20,7 @@ from cuesta._mlir import ir
 from cuesta.dialects import aten, types
 from cuesta.dialects.clones import repeat_op
 from cuesta.dialects.cuesta.dialect import names_of
-from cuesta.dialects.cuesta.shape import Constant, Iota, Slice
+from cuesta.dialects.cuesta.shape import Constant, Iota, Reshape, Slice
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.passes.analysis.match import number
@@ -61,12 +61,18 @@ def _is_read_in_parts(op: ir.Operation) -> bool:
 
 
 def _is_part(op: ir.Operation) -> bool:
-    """Whether an op is a slice of known sizes, and only elementwise ops read it."""
+    """Whether an op is a slice of known sizes, and only elementwise ops read it, perhaps in another shape."""
     if not Slice.matches(op) or any(step != 1 for step in Slice.steps.of(op)):
         return False
     sizes = (*Slice.starts.of(op), *shape_of(op.results[0]), *shape_of(op.operands[0]))
-    readers = users(op.results[0])
+    readers = _readers(op)
     return all(isinstance(n, int) for n in sizes) and bool(readers) and all(user.name in POINTWISE for user in readers)
+
+
+def _readers(op: ir.Operation) -> list[ir.Operation]:
+    """What reads an op's result, or a reshape of it."""
+    found = [[user] if not Reshape.matches(user) else users(user.results[0]) for user in users(op.results[0])]
+    return [user for readers in found for user in readers]
 
 
 def _reads_parts(op: ir.Operation) -> bool:

@@ -58,3 +58,19 @@ func.func @stay(%x: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4x4xf32>, tenso
   %12 = "cuesta.tanh"(%11) : (tensor<4x4xf32>) -> tensor<4x4xf32>
   return %0, %2, %6, %8, %12 : tensor<4x8xf32>, tensor<4x4xf32>, tensor<4x6xf32>, tensor<4x4xf32>, tensor<4x4xf32>
 }
+
+// Columns of positions, each in a shape of its own, as of hashed corners of a grid.
+// CHECK-LABEL: func.func @columns
+// CHECK-NOT: "cuesta.add"({{.*}} -> tensor<4x8x2xi64>
+// CHECK: "cuesta.add"({{.*}}) : (tensor<4x1x1xi64>, tensor<8x1xi64>) -> tensor<4x8x1xi64>
+// CHECK: "cuesta.add"({{.*}}) : (tensor<4x1x1xi64>, tensor<8x1xi64>) -> tensor<4x8x1xi64>
+// CHECK: "cuesta.bitwise_xor"
+func.func @columns(%x: tensor<4x1x2xi64>, %y: tensor<8x2xi64>) -> tensor<4x8xi64> {
+  %0 = "cuesta.add"(%x, %y) : (tensor<4x1x2xi64>, tensor<8x2xi64>) -> tensor<4x8x2xi64>
+  %1 = "cuesta.slice"(%0) {starts = [0, 0, 0], steps = [1, 1, 1]} : (tensor<4x8x2xi64>) -> tensor<4x8x1xi64>
+  %2 = "cuesta.reshape"(%1) : (tensor<4x8x1xi64>) -> tensor<4x8xi64>
+  %3 = "cuesta.slice"(%0) {starts = [0, 0, 1], steps = [1, 1, 1]} : (tensor<4x8x2xi64>) -> tensor<4x8x1xi64>
+  %4 = "cuesta.reshape"(%3) : (tensor<4x8x1xi64>) -> tensor<4x8xi64>
+  %5 = "cuesta.bitwise_xor"(%2, %4) : (tensor<4x8xi64>, tensor<4x8xi64>) -> tensor<4x8xi64>
+  return %5 : tensor<4x8xi64>
+}
