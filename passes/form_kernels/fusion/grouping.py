@@ -267,9 +267,9 @@ class Grouping:
             free = [n.index for n in nodes if n.widens or self._is_little(n) or n.is_free(scatters)]
             free += counted(nodes) if self.machine.repeated_elements else []
             parallel = parallel_classes(space, nodes, self._internal(nodes), free, self.machine.repeated_rows)
-            reason = window_refusal(space, nodes, parallel) or self._tiling_refusal(
-                a, b, nodes, space, parallel, siblings
-            )
+            reason = window_refusal(space, nodes, parallel)
+            if reason is None:
+                reason = self._tiling_refusal(a, b, nodes, space, parallel, siblings)
         if reason is not None:
             return self._extend_tail(a, b) if not siblings and reason == _NO_COMMON else reason
         if siblings and self.paths.between(a, b):  # last, because the search is long for siblings far apart
