@@ -64,7 +64,7 @@ class CutRows(Pass):
             for function in functions(module):
                 places = {view.operation: at for at, view in enumerate(function.regions[0].blocks[0].operations)}
                 for cut, region in list(_cuts(function, self.parts)):
-                    _Rewriting(cut, places).run(sorted(region, key=places.__getitem__))
+                    _Rewriting(cut).run(sorted(region, key=places.__getitem__))
         erase_dead(module)
 
 
@@ -301,10 +301,9 @@ def _neighbours(op: ir.Operation) -> Iterator[ir.Operation]:
 
 @dataclass
 class _Rewriting:
-    """Rebuilds the ops of a region, in program order. `places` maps each op of the function to its position."""
+    """Rebuilds the ops of a region, in program order."""
 
     cut: _Cut
-    places: dict[ir.Operation, int]
     made: dict[ir.Value, ir.Value] = field(default_factory=dict)
 
     def run(self, region: Sequence[ir.Operation]) -> None:
@@ -352,7 +351,7 @@ class _Rewriting:
         """The reshapes of `op`'s result before `last`, in order; None where other ops before `last` use the result."""
         found: list[ir.Operation] = []
         for user in users(op.results[0]):
-            if self.places.get(user, len(self.places)) > self.places[last]:
+            if last.is_before_in_block(user):
                 continue
             behind = self._views_before(last, user) if Reshape.matches(user) else None
             if behind is None:

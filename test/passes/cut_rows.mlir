@@ -61,3 +61,21 @@ func.func @whole(%x: tensor<1024x768xf32>, %y: tensor<64x64xf32>, %z: tensor<102
   %4 = "cuesta.sum"(%z) {dims = [1], keepdim = 1} : (tensor<1021x768xf32>) -> tensor<1021x1xf32>
   return %0, %1, %2, %3, %4 : tensor<768xf32>, tensor<64xf32>, tensor<64x1xf32>, tensor<768xf32>, tensor<1021x1xf32>
 }
+
+// A norm that is called twice: what adds up the totals of both calls comes before the last rows, and so do the totals.
+// CHECK-LABEL: func.func @calls
+// CHECK-COUNT-2: "cuesta.sum"({{.*}}) {dims = [0], keepdim = 0 : i64} : (tensor<64x768xf32>) -> tensor<768xf32>
+// CHECK: "cuesta.add"
+// CHECK-COUNT-2: "cuesta.sum"({{.*}}) {dims = [2], keepdim = 1 : i64}
+func.func @calls(%x: tensor<1024x768xf32>, %y: tensor<1024x768xf32>) -> (tensor<1024x768xf32>, tensor<1024x768xf32>, tensor<768xf32>) {
+  %0 = "cuesta.neg"(%x) : (tensor<1024x768xf32>) -> tensor<1024x768xf32>
+  %1 = "cuesta.sum"(%0) {dims = [0], keepdim = 0} : (tensor<1024x768xf32>) -> tensor<768xf32>
+  %2 = "cuesta.neg"(%y) : (tensor<1024x768xf32>) -> tensor<1024x768xf32>
+  %3 = "cuesta.sum"(%2) {dims = [0], keepdim = 0} : (tensor<1024x768xf32>) -> tensor<768xf32>
+  %4 = "cuesta.add"(%1, %3) : (tensor<768xf32>, tensor<768xf32>) -> tensor<768xf32>
+  %5 = "cuesta.sum"(%0) {dims = [1], keepdim = 1} : (tensor<1024x768xf32>) -> tensor<1024x1xf32>
+  %6 = "cuesta.sub"(%0, %5) : (tensor<1024x768xf32>, tensor<1024x1xf32>) -> tensor<1024x768xf32>
+  %7 = "cuesta.sum"(%2) {dims = [1], keepdim = 1} : (tensor<1024x768xf32>) -> tensor<1024x1xf32>
+  %8 = "cuesta.sub"(%2, %7) : (tensor<1024x768xf32>, tensor<1024x1xf32>) -> tensor<1024x768xf32>
+  return %6, %8, %4 : tensor<1024x768xf32>, tensor<1024x768xf32>, tensor<768xf32>
+}
