@@ -22,6 +22,16 @@ def only_user(value: ir.Value) -> ir.Operation | None:
     return found[0] if len(found) == 1 else None
 
 
+def made_for_one(value: ir.Value) -> ir.Operation | None:
+    """The op that makes `value`, through reshapes; None if the value, or what is reshaped to it, has another user."""
+    while only_user(value) is not None:
+        op = maker(value)
+        if op is None or not Reshape.matches(op):
+            return op
+        (value,) = op.operands
+    return None
+
+
 def wide(value: ir.Value) -> ir.Value:
     """`value` before conversions between bf16, f16 and f32.
 

@@ -31,9 +31,11 @@ MANY_TENSORS = 16
 #: 176 µs in blocks of 4 rows; 12544 rows of 672 took 10.7 µs in blocks of 128 columns, 9.9 in blocks of 64, 12.8 in
 #: blocks of 1024, and 16.6 in blocks of 16.
 NARROW, WIDTHS = 256, (128, 64)
-#: Most elements that a program holds at once if it needs a class whole; and of all its large tensors together, one for
-#: each register of a multiprocessor. ptxas took 350 s for a program that held 16384 of each of five, spilling 150 KB.
-WHOLE, HELD = 16384, 1 << 16
+#: Most elements of one tensor that a program holds at once if it needs a class whole.
+WHOLE = 16384
+#: Most elements of all its large tensors that such a program holds: as many as a multiprocessor has registers. ptxas
+#: took 350 s for a program that held 16384 elements of each of five tensors, and spilled 150 KB.
+HELD = 1 << 16
 #: Most elements that a loop takes at a time.
 AT_A_TIME = 4096
 #: Width, along each of two classes, of a block that is transposed. Where the last dim of a tensor is shorter, as of an

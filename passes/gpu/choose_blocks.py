@@ -165,7 +165,7 @@ class _Kernel:
             tensors or [[]],
             written,
             [CLASSES.of(g) for g in generics] or [[]],
-            [reduced_classes(g) for g in generics] or [[]],
+            [reduced_classes(g) for g in generics] or [set()],
             _width(function, launches),
             gathers=any(map(computed_reads, generics)),
             looked_up=looked_up,

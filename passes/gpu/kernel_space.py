@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from cuesta.passes.form_kernels.fusion.limits import FEW_IN_A_ROW
@@ -31,7 +31,7 @@ class Space:
     #: The classes that each generic walks. A program holds as many elements as its largest generic has in the block.
     generics: Sequence[Sequence[int]]
     #: The classes that each of them reduces. A scatter reduces none: all its loops are parallel.
-    reduced: Sequence[Collection[int]]
+    reduced: Sequence[Set[int]]
     #: The size of an element of the largest tensor, in bytes.
     width: int = 4
     #: Whether the kernel reads at computed positions.
@@ -110,10 +110,8 @@ class Space:
     def can_loop(self, walked: Collection[int]) -> bool:
         """Whether loops may walk the classes `walked`: a generic that reduces one of them must reduce all of them that
         it walks."""
-        pairs = [
-            ({*classes} & {*walked}, {*reduced}) for classes, reduced in zip(self.generics, self.reduced, strict=True)
-        ]
-        return all(own <= reduced or not own & reduced for own, reduced in pairs)
+        pairs = zip(self.generics, self.reduced, strict=True)
+        return all(reduced.isdisjoint(walked) or {*classes} & {*walked} <= reduced for classes, reduced in pairs)
 
     @property
     def only_reduces(self) -> bool:

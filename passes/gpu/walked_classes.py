@@ -71,7 +71,7 @@ def _walked_rows(space: Space) -> list[int]:
     """The class that counts the rows that a program walks: those of a kernel that reduces rows both along and down, and
     whose program does not hold all of its rows at once. Empty for other kernels."""
     # Of each generic the classes that it keeps, and those that it reduces. `along` are the classes of a row.
-    pairs = [({*classes} - {*own}, {*own}) for classes, own in zip(space.generics, space.reduced, strict=True)]
+    pairs = [({*classes} - own, own) for classes, own in zip(space.generics, space.reduced, strict=True)]
     along = {c for _, own in pairs if own & space.fastest for c in own}
     down = [own for kept, own in pairs if own and along & kept]
     beside = set[int]().union(*(kept for kept, own in pairs if own & along))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from cuesta.passes.gpu.block_sizes import HELD, choose
+from cuesta.passes.gpu.block_sizes import HELD, Blocks, choose
 from cuesta.passes.gpu.kernel_space import Space, Walk
 
 
@@ -21,14 +21,18 @@ def test_loops_walk_what_every_sum_allows() -> None:
 
 
 def test_many_large_tensors_leave_less_to_each() -> None:
-    def held(tensors: int) -> int:
-        image = [0, 1, 2]
-        space = Space([8, 512, 2048], frozenset({1}), [image] * tensors, [image], [image] * 3, [{0, 2}, set(), set()])
-        blocks = choose(space, Walk())
-        return math.prod(blocks.sizes)
+    """A channel's pixels fit one program where three tensors have them, but not where eight do."""
 
-    assert held(3) * 3 <= HELD
-    assert held(8) * 8 <= HELD
+    def blocks(tensors: int) -> Blocks:
+        image = [0, 2, 1]
+        space = Space([8, 512, 256], frozenset({1}), [image] * tensors, [image], [image] * 3, [{0, 2}, set(), set()])
+        return choose(space, Walk())
+
+    few, many = blocks(3), blocks(8)
+    assert not few.loops
+    assert math.prod(few.sizes) * 3 <= HELD
+    assert many.loops
+    assert math.prod(many.sizes) * 8 <= HELD
 
 
 def test_rows_that_are_only_computed_are_no_stream() -> None:

@@ -14,13 +14,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cuesta._mlir import ir
-from cuesta.dialects import maker
 from cuesta.dialects.aten import Call, decode_call
 from cuesta.dialects.cuesta.pointwise import OPS
-from cuesta.dialects.cuesta.shape import Reshape
 from cuesta.dialects.top_module import target_of
 from cuesta.dialects.types import shape_of, spelling_of
-from cuesta.passes.analysis.match import only_user
+from cuesta.passes.analysis.match import made_for_one
 from cuesta.passes.infra.graph_rewrite import rewrite_ops
 from cuesta.passes.infra.registry import Pass, register_pass
 
@@ -39,8 +37,9 @@ class ProductActivations(Pass):
 
 def _activated(op: ir.Operation) -> Sequence[ir.Value] | None:
     (value,) = op.operands
-    product = _product_of(value)
-    if product is None or spelling_of(value) not in _FLOATS:
+    product = made_for_one(value)
+    is_product = product is not None and Call.matches(product) and Call.overload.of(product) == _PRODUCT
+    if product is None or not is_product or spelling_of(value) not in _FLOATS:
         return None
     (bias, *_), scalars = decode_call(Call.args.of(product), list(product.operands))
     # ATen's call adds rows only.
@@ -48,14 +47,3 @@ def _activated(op: ir.Operation) -> Sequence[ir.Value] | None:
         return None
     Call.overload.put(product, _ACTIVATED)
     return [value]
-
-
-def _product_of(value: ir.Value) -> ir.Operation | None:
-    """The call that makes a value, through reshapes, where it multiplies, adds a bias, and has no other reader."""
-    while only_user(value) is not None:
-        made = maker(value, Reshape)
-        if made is None:
-            call = maker(value, Call)
-            return call if call is not None and Call.overload.of(call) == _PRODUCT else None
-        (value,) = made.operands
-    return None

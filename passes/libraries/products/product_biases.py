@@ -14,15 +14,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cuesta._mlir import ir
-from cuesta.dialects import maker
 from cuesta.dialects.cuesta.contraction import AddMatMul, AnyProduct, MatMul
 from cuesta.dialects.cuesta.pointwise import OPS
-from cuesta.dialects.cuesta.shape import Reshape
 from cuesta.dialects.fields import float_attr
 from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.top_module import target_of
 from cuesta.dialects.types import shape_of, spelling_of
-from cuesta.passes.analysis.match import only_user, without_ones
+from cuesta.passes.analysis.match import made_for_one, without_ones
 from cuesta.passes.infra.graph_rewrite import rewrite_ops
 from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.passes.libraries.products.routes import NARROW_FLOATS
@@ -63,13 +61,7 @@ def _sum(product: ir.Operation, row: ir.Value) -> ir.Value:
 def _product_of(value: ir.Value) -> ir.Operation | None:
     """The product of two matrices for the library, without a bias, that a value is a view of; None if there is none, or
     others read it too."""
-    while only_user(value) is not None:
-        product = maker(value, MatMul)
-        if product is not None:
-            is_matrix = len(shape_of(product.results[0])) == 2 and not MatMul.product.is_on(product)
-            return product if is_matrix else None
-        view = maker(value, Reshape)
-        if view is None:
-            return None
-        (value,) = view.operands
-    return None
+    product = made_for_one(value)
+    if product is None or not MatMul.matches(product) or MatMul.product.is_on(product):
+        return None
+    return product if len(shape_of(product.results[0])) == 2 else None
