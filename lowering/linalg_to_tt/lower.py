@@ -155,8 +155,9 @@ def _write(
             frame.place(c, None)
     sums = find_centred_sums(writer, loops)
     runs = any(node.runs for node in writer.nodes)
+    accesses = [*writer.accesses()]
     if not (FITS.is_on(function) or sums is not None or runs or scatters):
-        frame.lead = find_lead(frame, loops, writer.accesses(), writer.pointers, writer.strides)
+        frame.lead = find_lead(frame, loops, accesses, writer.pointers, writer.strides)
     if FITS.is_on(function):
         _write_either(writer, loops)
     elif sums is not None:
@@ -166,7 +167,7 @@ def _write(
     elif loops:
         write_one_hot(writer, loops)
         writer.write_looped(loops)
-    elif (row := row_with_last_block(frame, parallel, [*writer.accesses()], writer.strides)) is not None:
+    elif not scatters and (row := row_with_last_block(frame, parallel, accesses, writer.strides)) is not None:
         _write_last_apart(writer, row, starts[row])
     else:
         if frame.rows is None:

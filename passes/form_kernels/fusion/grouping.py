@@ -23,10 +23,12 @@ from cuesta.passes.form_kernels.fusion.narrow_sums import reduced_from_narrow
 from cuesta.passes.form_kernels.fusion.nodes import Item, Node, counted
 from cuesta.passes.form_kernels.fusion.paths import Paths
 from cuesta.passes.form_kernels.fusion.products import product_classes, product_refusal
+from cuesta.passes.form_kernels.fusion.scatters import scatter_loops_refusal, scatter_refusal
 from cuesta.passes.form_kernels.fusion.space import (
     Conflict,
     Loop,
     Space,
+    class_sizes,
     join,
     parallel_classes,
     tile_bytes,
@@ -107,7 +109,9 @@ class Grouping:
                 self.readers.setdefault(value, set()).add(item.index)
         #: Node index → the items that read the node's results; None if the graph returns one of the results.
         self.inner_readers = {node.index: self._inner_readers(node) for node in nodes}
-        self.late = reduced_from_narrow(nodes, self.writer, self._only_reader) | spreading(nodes, self.writer)
+        self.late = reduced_from_narrow(nodes, self.writer, self._only_reader) | spreading(
+            nodes, self.writer, self._only_reader
+        )
         self.late |= beside_factors(nodes, self.writer, self._only_reader)
 
     def _inner_readers(self, node: Node) -> set[int] | None:
@@ -241,7 +245,9 @@ class Grouping:
             return _PATH
         if _gathers(a, b) or _gathers(b, a):
             return "the result is read at computed positions"
-        apart = self._scatter_refusal(a, b)
+        members = [*a.members, *b.members]
+        scatters = any(node.base is not None for node in members)
+        apart = scatter_refusal(members, self._internal(members), self.machine.atomics) if scatters else None
         if apart is not None:
             return apart
         if (a.tail or b.tail) and not siblings:
@@ -262,12 +268,13 @@ class Grouping:
             reason = product_refusal(space, nodes, self._internal(nodes), self.machine.epilogues)
             parallel = product_classes(space, nodes)
         else:
-            scatters = any(node.base is not None for node in nodes)
             # A tile that repeats a widening reads the narrow tensor instead of the wide one, which takes no longer.
             free = [n.index for n in nodes if n.widens or self._is_little(n) or n.is_free(scatters)]
             free += counted(nodes) if self.machine.repeated_elements else []
             parallel = parallel_classes(space, nodes, self._internal(nodes), free, self.machine.repeated_rows)
             reason = window_refusal(space, nodes, parallel)
+            if scatters and reason is None and len(parallel) < len(class_sizes(space, nodes)):
+                reason = scatter_loops_refusal(nodes, self._internal(nodes))
             if reason is None:
                 reason = self._tiling_refusal(a, b, nodes, space, parallel, siblings)
         if reason is not None:
@@ -275,24 +282,6 @@ class Grouping:
         if siblings and self.paths.between(a, b):  # last, because the search is long for siblings far apart
             return _PATH
         self._replace(a, b, Group(nodes, tail, space, parallel))
-        return None
-
-    def _scatter_refusal(self, a: Group, b: Group) -> str | None:
-        """The reason why two groups, one of which scatters (writes at computed positions), stay apart; None if they may
-        merge. A scatter's kernel takes in only elementwise producers whose results nothing else reads."""
-        scatters = [n for n in (*a.members, *b.members) if n.base is not None]
-        if not scatters:
-            return None
-        if len(scatters) > 1:
-            return "both ops scatter"
-        (scatter,) = scatters
-        others = [n for n in (*a.members, *b.members) if n is not scatter]
-        results = {r for n in others for r in n.results}
-        if scatter.base in results or any(r.value is scatter.results[0] for n in others for r in n.reads):
-            return "the other op makes or reads what the scatter writes"
-        inside = self._internal([*others, scatter])
-        if any(not all(n.parallel) or n.product is not None or n.index not in inside for n in others):
-            return "a scatter fuses only with elementwise producers that nothing else reads"
         return None
 
     def _tiling_refusal(
@@ -370,7 +359,7 @@ class Grouping:
         """Whether the caller gets a value, or a node that is not `inside` reads it."""
         return value in self.returned or not self.readers.get(value, set()) <= inside
 
-    def _internal(self, nodes: list[Node]) -> set[int]:
+    def _internal(self, nodes: Sequence[Node]) -> set[int]:
         """Indices of the nodes whose results nothing outside `nodes` reads."""
         inside = {n.index for n in nodes}
         return {i for i in inside if (readers := self.inner_readers[i]) is not None and readers <= inside}

@@ -49,3 +49,20 @@ func.func @graph(%x: tensor<64x256x128xbf16> {cuesta.strides = [32768, 128, 1]},
   %6 = "cuesta.sum"(%5) {dims = [0, 1], keepdim = 0 : i64} : (tensor<64x256x128xf32>) -> tensor<128xf32> loc("sum"("m.py":6:1))
   return %1, %6 : tensor<64x256x128xbf16>, tensor<128xf32>
 }
+
+// CHECK: // -----
+// -----
+
+// A factor for each row is a sum along it. What it multiplies, which is in memory, is multiplied by the kernel behind
+// the call, not by that of the sums, which would write the product.
+// CHECK: func.func @graph(
+// CHECK: "host.launch"({{.*}}) {{.*}}ops = ["sum"], outputs = 1 : i64} : (memref<4096x4xf32>, memref<4096xf32>)
+// CHECK: "host.aten"
+// CHECK: "host.launch"({{.*}}) {{.*}}ops = ["mul", "add"], outputs = 1 : i64} : (memref<4096x64xf32>, memref<4096xf32>, memref<4096x64xf32>, memref<4096x64xf32>)
+func.func @graph(%x: tensor<4096x64xf32> {cuesta.strides = [64, 1]}, %f: tensor<4096x4xf32> {cuesta.strides = [4, 1]}) -> (tensor<4096x64xf32> {cuesta.strides = [64, 1]}) {
+  %0 = "cuesta.sum"(%f) {dims = [1], keepdim = 1 : i64} : (tensor<4096x4xf32>) -> tensor<4096x1xf32> loc("sum"("m.py":1:1))
+  %1 = "cuesta.mul"(%x, %0) : (tensor<4096x64xf32>, tensor<4096x1xf32>) -> tensor<4096x64xf32> loc("mul"("m.py":2:1))
+  %2 = "aten.call"(%0, %x) {args = "[\22%1\22, \22%0\22]", overload = "aten.pow.Tensor_Tensor", reason = "", result_strides = [[64, 1]]} : (tensor<4096x1xf32>, tensor<4096x64xf32>) -> tensor<4096x64xf32>
+  %3 = "cuesta.add"(%1, %2) : (tensor<4096x64xf32>, tensor<4096x64xf32>) -> tensor<4096x64xf32> loc("add"("m.py":3:1))
+  return %3 : tensor<4096x64xf32>
+}
