@@ -39,9 +39,7 @@ from cuesta.frontend.fx_passes.summed_positions.gathered_gradients import gather
 from cuesta.frontend.fx_passes.summed_positions.overlapping_windows import add_windows
 from cuesta.frontend.fx_passes.summed_positions.summed_diagonals import sum_diagonals
 from cuesta.frontend.fx_passes.summed_positions.summed_windows import sum_windows
-from cuesta.frontend.fx_passes.tables.joined_tables import join_table_gradients
-from cuesta.frontend.fx_passes.tables.one_index import join_gradients_of_one_index
-from cuesta.frontend.fx_passes.tables.tied_tables import add_rows_to_tables
+from cuesta.frontend.fx_passes.tied_tables import add_rows_to_tables
 from cuesta.options import Options
 from cuesta.torch_private.configs import merges_equal_nodes
 
@@ -83,9 +81,6 @@ JOINT: FxStage[GraphModule] = FxStage(
         FxPass("gather-gradients", lambda gm, options: gather_gradients(gm, options.target), _in_any_order),
         FxPass("sum-diagonals", lambda gm, options: sum_diagonals(gm, options.target), _in_any_order),
         FxPass("add-windows", lambda gm, _: add_windows(gm), _in_any_order),
-        FxPass("join-index", lambda gm, options: join_gradients_of_one_index(gm, options.target), _in_any_order),
-        # After it: tables that one index reads need one sort, and no longer table.
-        FxPass("join-table-gradients", lambda gm, options: join_table_gradients(gm, options.target), _in_any_order),
         # Before the split: the backward graph's argument has the type of what is saved here.
         FxPass("type-logsumexps", lambda gm, _: type_logsumexps(gm)),
         # Before the split: both graphs hold the same numbers.

@@ -51,20 +51,16 @@ def write_at(
     walks: Sequence[int],
     combine: str,
     flag: Marker | None = None,
-    ordered: bool = False,
 ) -> Value:
     """`cuesta.scatter` of `value`, of x's type; `indices` broadcast to its shape. `flag` is `Scatter.wraps` or
-    `Scatter.in_range`.
-
-    `ordered`: eager combines in a fixed order on a GPU too. Otherwise narrow floats may be added up in f32 there.
-    Raises Decline where the call has to stay ATen's.
+    `Scatter.in_range`. Raises Decline where the call has to stay ATen's.
     """
     if combine != "set" and spelling_of(x).startswith("complex"):
         raise Decline("complex numbers that are combined at one position")
-    if combine == "add" and not ordered and _is_added_wide(x, value):
+    if combine == "add" and _is_added_wide(x, value):
         x, value, spelling = b.convert(x, "f32"), b.convert(value, "f32"), spelling_of(x)
         return b.convert(write_at(b, x, value, indices, walks, combine, flag), spelling)
-    reason = _called_for(x, combine, ordered)
+    reason = _called_for(x, combine)
     if reason is not None:
         raise Decline(reason)
     together = [b.expand(b.convert(i, "i64"), shape_of(value)) for i in indices]
@@ -82,15 +78,13 @@ def _is_added_wide(x: Value, value: Value) -> bool:
     return estimate(shape_of(x)) <= _WIDE_SHARE * estimate(shape_of(value))
 
 
-def _called_for(x: Value, combine: str, ordered: bool) -> str | None:
+def _called_for(x: Value, combine: str) -> str | None:
     """Why kernels cannot combine values into x this way, or None if they can. Decision 18."""
     if on_cpu(x):
         return None
     spelling = spelling_of(x)
     if combine != "set" and atomic_of(combine, spelling) is None:
         return f"GPUs have no atomic {combine} of {spelling}"
-    if ordered and types.is_float(spelling):
-        return "eager adds in a fixed order, and GPU kernels in any order"
     if torch.are_deterministic_algorithms_enabled() and (combine == "set" or types.is_float(spelling)):
         return "use_deterministic_algorithms is on, and a GPU kernel writes in no fixed order"
     return None

@@ -59,7 +59,7 @@ def index_put(b: Call, x: Value, indices: Sequence[Value | None], value: Value, 
     kept = iter([d for d in range(len(whole)) if not at <= d < at + len(places)])
     walks = [-1 - dims.index(d) if d in chosen else next(kept) for d in range(len(shape_of(x)))]
     flag = Scatter.in_range if b.name.startswith("_unsafe") and _made_of_numbers(b.node.args[1]) else Scatter.wraps
-    return write_at(b, x, value, together, walks, "add" if add else "set", flag, ordered=add)
+    return write_at(b, x, value, together, walks, "add" if add else "set", flag)
 
 
 def _made_of_numbers(indices: Any) -> bool:
@@ -230,7 +230,7 @@ def embedding_dense_backward(
         grad = b.where(b.with_number("eq", places, padding), b.constant(0, spelling_of(grad)), grad)
     last = len(shape_of(grad)) - 1
     zeros = b.constant(0, spelling_of(grad), [rows, shape_of(grad)[last]])
-    return write_at(b, zeros, grad, [places], [-1, last], "add", ordered=True)
+    return write_at(b, zeros, grad, [places], [-1, last], "add")
 
 
 # -- under a mask ------------------------------------------------------------------------------

@@ -24,7 +24,8 @@ _DTYPES = (torch.float32, torch.float64)
 
 
 def add_rows_to_tables(backward: GraphModule) -> None:
-    """Rewrites a backward graph on a CPU. On a GPU eager's kernel stays, which keeps one order of a row's sums."""
+    """Rewrites a backward graph. On a GPU rows are then added in no fixed order, so it stays as it is where torch is
+    asked for deterministic algorithms."""
     graph = backward.graph
     found = list(_sums(graph))
     for total, gradient in found:
@@ -70,7 +71,7 @@ def _is_like(value: Any, total: torch.Tensor) -> bool:
         and sizes_of(value) == sizes_of(total)
         and value.dtype == total.dtype
         and value.dtype in _DTYPES
-        and value.device.type == "cpu"
+        and (value.device.type == "cpu" or not torch.are_deterministic_algorithms_enabled())
     )
 
 
