@@ -5,6 +5,9 @@
               … returns …, %x, %s                        … returns …, %x
     backward: layer_norm_backward(%g, %s, …)         →   layer_norm_backward(%g, _to_copy(gelu(%x)[:, 768:], f32), …)
 
+A product that is saved in the value's place counts as saved, where it is half as large or less: a narrow product times
+a factor in f32 is f32.
+
 torch's partitioner saves what a norm reads, because it takes the norm's gradient for a call that needs its operands in
 memory, and the norm's result, because it takes the norm for a call. On a GPU a kernel of the backward graph computes
 them faster than it would read them: a norm's result from what the norm reads and its statistics, which its gradient
@@ -14,7 +17,7 @@ reads as well.
 from __future__ import annotations
 
 import operator
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -33,6 +36,9 @@ aten = torch.ops.aten
 _MOST_OPS = 4
 #: How much more may be read than the value has bytes: its factors, such as the slopes of an activation.
 _MOST_READ = 9 / 8
+#: How many times the elements of what the backward graph computes in any case a value has that is computed from it.
+_FEW = 16
+_PRODUCTS = frozenset({aten.mm, aten.addmm, aten.bmm, aten.baddbmm, aten.convolution})
 #: Norms whose first result is computed element by element from their second and third, the statistics.
 _NORMS = frozenset({aten.native_layer_norm, aten.native_group_norm})
 #: The fewest bytes of a statistic that a norm's result is computed from: those of 16-bit floats have 16 bits on a CPU.
@@ -50,13 +56,15 @@ def recompute_chains(step: TrainingStep, target: Target | None = None) -> None:
     """Rewrites the two graphs in place where the value is for a GPU; None stands for the device of each value."""
     results = step.results
     arguments, needed, dropped = step.arguments, set[Node](), dict[Node, list[Node]]()
+    again = _computed_again(step)
     saved = results[step.outputs :]
     for position, value in enumerate(saved, step.outputs):
         if not isinstance(value, Node) or value in needed or saved.count(value) != 1 or value.name not in arguments:
             continue
         if not _may_go(value, target) or not _is_read_in_kernels(arguments[value.name]):
             continue
-        known = arguments.keys() - {node.name for node in dropped} - {value.name}
+        factors = {name for name, node in again.items() if _is_factor(node, arguments[value.name])}
+        known = (arguments.keys() | factors) - {node.name for node in dropped} - {value.name}
         chain = _chain(value, known)
         leaves = {n for node in chain for n in _read_by(node)} - {*chain}
         given = [leaf for leaf in leaves if leaf.name not in known]
@@ -64,16 +72,52 @@ def recompute_chains(step: TrainingStep, target: Target | None = None) -> None:
             continue
         dropped[value] = chain
         needed |= leaves
-        for leaf in given:  # an argument of the step, such as a norm's bias, takes the value's place
+        for leaf in given:  # an argument of the step, such as a norm's bias, or a product takes the value's place
             results[position] = leaf
             arguments[leaf.name] = argument_for(leaf, arguments[value.name])
     if dropped:
         write = NodeWriter(step.backward, "chains")
         for value, chain in dropped.items():
-            _compute_again(write, step, value, chain)
+            _compute_again(write, step, value, chain, again)
         step.results = results
         keep_results(step.forward.graph, [i for i, x in enumerate(results) if i < step.outputs or x not in dropped])
         step.recompile()
+
+
+def _computed_again(step: TrainingStep) -> dict[str, Node]:
+    """The nodes of the backward graph that compute what the forward graph computes too, by name. torch's partitioner
+    gives both the name of the joint graph's node."""
+    ours = {node.name: node for node in step.forward.graph.nodes}
+    found = {name: node for name, node in step.arguments.items() if name in ours}
+    for node in step.backward.graph.nodes:
+        own = ours.get(node.name)
+        if own is None or node.op != "call_function" or node.target is not own.target:
+            continue
+        operands = zip(node.all_input_nodes, own.all_input_nodes, strict=False)
+        same = all(found.get(y.name) is x for x, y in operands)
+        if same and str(node.args) == str(own.args) and str(node.kwargs) == str(own.kwargs):
+            found[node.name] = node
+    return {name: node for name, node in found.items() if node.op == "call_function" and _is_tensor(node)}
+
+
+def _is_tensor(node: Node) -> bool:
+    return isinstance(node.meta.get("val"), Tensor)
+
+
+def _is_factor(node: Node, value: Node) -> bool:
+    """Whether a node of the backward graph has few elements next to a saved value, and is not computed from it."""
+    return _FEW * node.meta["val"].numel() <= value.meta["val"].numel() and value not in _behind(node)
+
+
+def _behind(node: Node) -> set[Node]:
+    """A node and all that it is computed from."""
+    found, pending = set[Node](), [node]
+    while pending:
+        at = pending.pop()
+        if at not in found:
+            found.add(at)
+            pending += at.all_input_nodes
+    return found
 
 
 def _may_go(value: Node, target: Target | None) -> bool:
@@ -85,20 +129,24 @@ def _may_go(value: Node, target: Target | None) -> bool:
 
 
 def _chain(value: Node, known: Collection[str]) -> list[Node]:
-    """The nodes of the forward graph that compute a value from `known` arguments of the backward graph, and from norms'
-    weights and biases that are arguments of the step, in order; none if others than a few ops on elements do."""
+    """The nodes of the forward graph that compute a value from `known` arguments of the backward graph, from norms'
+    weights and biases that are arguments of the step, and from narrow products, in order; none if others than a few ops
+    on elements do."""
     found: dict[Node, None] = {}
-    parameters: set[Node] = set()
+    stored: set[Node] = set()
     pending = [value]
     while pending:
         node = pending.pop()
-        if node in found or (node is not value and (node.name in known or node in parameters)):
+        if node in found or (node is not value and (node.name in known or node in stored)):
             continue
         if node.op != "call_function" or not (_is_made(node) or lies_in_operands_memory(node)):
-            return []
+            if not _is_narrow_product(node, value):
+                return []
+            stored.add(node)
+            continue
         found[node] = None
         if (norm := _norm_of(node)) is not None:
-            parameters |= {n for n in (norm.weight, norm.bias) if n is not None and n.op == "placeholder"}
+            stored |= {n for n in (norm.weight, norm.bias) if n is not None and n.op == "placeholder"}
         pending += _read_by(node)
         if sum(_is_work(n, value) for n in found) > _MOST_OPS:
             return []
@@ -110,10 +158,18 @@ def _is_work(node: Node, value: Node) -> bool:
     return not lies_in_operands_memory(node) and bool(node.meta["val"].numel() >= value.meta["val"].numel())
 
 
+def _is_narrow_product(node: Node, value: Node) -> bool:
+    """Whether a node is a product, which is written in any case, of at most half of a value's bytes."""
+    if packet_of(node) not in _PRODUCTS:
+        return False
+    product, made = node.meta["val"], value.meta["val"]
+    return bool(2 * product.numel() * product.element_size() <= made.numel() * made.element_size())
+
+
 def _is_made(node: Node) -> bool:
     """Whether a kernel makes a node's tensor element by element."""
     is_plain = is_by_element(node) or packet_of(node) is aten.clone or _norm_of(node) is not None
-    return is_plain and isinstance(node.meta.get("val"), Tensor)
+    return is_plain and _is_tensor(node)
 
 
 class _Norm(NamedTuple):
@@ -171,15 +227,27 @@ def _is_little(leaves: Collection[Node], value: Node) -> bool:
     return bool(read <= _MOST_READ * made.numel() * made.element_size())
 
 
-def _compute_again(write: NodeWriter, step: TrainingStep, value: Node, chain: list[Node]) -> None:
-    """Replaces an argument of the backward graph by copies of the nodes that compute it."""
+def _compute_again(
+    write: NodeWriter, step: TrainingStep, value: Node, chain: list[Node], again: Mapping[str, Node]
+) -> None:
+    """Replaces an argument of the backward graph by copies of the nodes that compute it, at the graph's begin. Nodes of
+    the backward graph that are read (`again`) move there too."""
     graph, arguments = step.backward.graph, step.arguments
     made: dict[Node, Node] = {}
 
     def there(node: Any) -> Any:
-        return made[node] if node in made else arguments[node.name] if isinstance(node, Node) else node
+        if node in made or not isinstance(node, Node):
+            return made.get(node, node)
+        return arguments[node.name] if node.name in arguments else again[node.name]
 
-    with graph.inserting_before(next(node for node in graph.nodes if node.op != "placeholder")):
+    read = {node.name for own in chain for node in _read_by(own)} - {node.name for node in chain} - arguments.keys()
+    moved = set[Node]().union(*(_behind(again[name]) for name in read))
+    ops = [node for node in graph.nodes if node.op != "placeholder"]
+    first = next(node for node in ops if node not in moved)
+    for node in ops:
+        if node in moved:
+            first.prepend(node)
+    with graph.inserting_before(first):
         for node in chain:
             norm = _norm_of(node)
             if norm is None:

@@ -51,6 +51,18 @@ def chained(x: Tensor, weight: Tensor, scale: Tensor) -> Tensor:
     return F.layer_norm(y[:, :64].float(), (64,), scale)
 
 
+def weighted(x: Tensor, weight: Tensor, scale: Tensor) -> Tensor:
+    """Narrow products times a factor in f32 for each row, which both graphs compute, times other products. torch saves
+    the products by the factor but for the first two, for which the factor is computed close by."""
+    factor, total = x[:, :1].float() * 2, x.float()
+    for part in range(4):
+        filters = F.linear(x, weight[:64] + part) * factor
+        nodes = F.linear(total.bfloat16(), weight[64:])
+        total = ((filters * nodes) * scale)[:, :16].tanh()
+        total = total + total.sin()
+    return total
+
+
 def saved(split: Split, function: Callable[..., Tensor], target: str) -> list[tuple[tuple[int, ...], torch.dtype]]:
     """The shapes and types of what is saved of a function whose gradients are eager's."""
     compiled, graphs = split(function, target)
@@ -86,3 +98,10 @@ def test_a_norms_result_is_computed_from_its_statistics(
 @pytest.mark.parametrize("function", [multiplied, chained])
 def test_what_needs_memory_or_many_ops_is_saved(split: Split, function: Callable[..., Tensor]) -> None:
     assert saved(split, function, "tt") == saved(split, function, "cpu")
+
+
+def test_a_narrow_product_is_saved_for_its_product_with_factors(split: Split) -> None:
+    on_cpu, on_gpu = (saved(split, weighted, target) for target in ("cpu", "tt"))
+    wide, narrow = ((32, 64), torch.float32), ((32, 64), torch.bfloat16)
+    assert (on_cpu.count(wide), on_gpu.count(wide)) == (2, 0)
+    assert on_gpu.count(narrow) == on_cpu.count(narrow) + 2
