@@ -86,3 +86,41 @@ func.func @scaled(%a: tensor<8x64xbf16>, %b: tensor<8x64xbf16>) -> (tensor<8x64x
   %14 = "cuesta.sum"(%13) {dims = [2], keepdim = 0 : i64} : (tensor<8x4x16xf32>) -> tensor<8x4xf32>
   return %5, %6, %14 : tensor<8x64xbf16>, tensor<8x64xbf16>, tensor<8x4xf32>
 }
+
+// -----
+
+// A factor of each row has other dims in the one shape than in the other. A call reads the product in any case, and rows
+// at computed positions would be written for the sum alone: the sum reads the product.
+// CHECK-LABEL: func.func @rows
+// CHECK: %[[P:.*]] = "cuesta.mul"(%{{.*}}, %{{.*}}) : (tensor<8x64xf32>, tensor<8x1xf32>) -> tensor<8x64xf32>
+// CHECK: "aten.call"(%[[P]],
+// CHECK: %[[R:.*]] = "cuesta.reshape"(%[[P]]) : (tensor<8x64xf32>) -> tensor<2x4x64xf32>
+// CHECK: "cuesta.sum"(%[[R]])
+func.func @rows(%a: tensor<5x64xf32>, %i: tensor<8xi64>, %f: tensor<8xf32>, %w: tensor<64x64xf32>) -> (tensor<8x64xf32>, tensor<2x64xf32>) {
+  %0 = "cuesta.index"(%a, %i) {dims = [0], operandSegmentSizes = array<i32: 1, 1>} : (tensor<5x64xf32>, tensor<8xi64>) -> tensor<8x64xf32>
+  %1 = "cuesta.reshape"(%f) : (tensor<8xf32>) -> tensor<8x1xf32>
+  %2 = "cuesta.mul"(%0, %1) : (tensor<8x64xf32>, tensor<8x1xf32>) -> tensor<8x64xf32>
+  %3 = "aten.call"(%2, %w) {args = "[\22%0\22, \22%1\22]", overload = "aten.mm.default", reason = "matrix products run in the library", result_strides = [[64, 1]]} : (tensor<8x64xf32>, tensor<64x64xf32>) -> tensor<8x64xf32>
+  %4 = "cuesta.reshape"(%0) : (tensor<8x64xf32>) -> tensor<2x4x64xf32>
+  %5 = "cuesta.reshape"(%f) : (tensor<8xf32>) -> tensor<2x4x1xf32>
+  %6 = "cuesta.mul"(%4, %5) : (tensor<2x4x64xf32>, tensor<2x4x1xf32>) -> tensor<2x4x64xf32>
+  %7 = "cuesta.sum"(%6) {dims = [1], keepdim = 0 : i64} : (tensor<2x4x64xf32>) -> tensor<2x64xf32>
+  return %3, %7 : tensor<8x64xf32>, tensor<2x64xf32>
+}
+
+// -----
+
+// The same elements of a factor lie along other dims: another product.
+// CHECK-LABEL: func.func @turned
+// CHECK-COUNT-2: "cuesta.mul"
+func.func @turned(%a: tensor<5x8xf32>, %i: tensor<8xi64>, %f: tensor<8xf32>, %w: tensor<8x8xf32>) -> (tensor<8x8xf32>, tensor<2x8xf32>) {
+  %0 = "cuesta.index"(%a, %i) {dims = [0], operandSegmentSizes = array<i32: 1, 1>} : (tensor<5x8xf32>, tensor<8xi64>) -> tensor<8x8xf32>
+  %1 = "cuesta.reshape"(%f) : (tensor<8xf32>) -> tensor<8x1xf32>
+  %2 = "cuesta.mul"(%0, %1) : (tensor<8x8xf32>, tensor<8x1xf32>) -> tensor<8x8xf32>
+  %3 = "aten.call"(%2, %w) {args = "[\22%0\22, \22%1\22]", overload = "aten.mm.default", reason = "matrix products run in the library", result_strides = [[8, 1]]} : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  %4 = "cuesta.reshape"(%0) : (tensor<8x8xf32>) -> tensor<2x4x8xf32>
+  %5 = "cuesta.reshape"(%f) : (tensor<8xf32>) -> tensor<1x1x8xf32>
+  %6 = "cuesta.mul"(%4, %5) : (tensor<2x4x8xf32>, tensor<1x1x8xf32>) -> tensor<2x4x8xf32>
+  %7 = "cuesta.sum"(%6) {dims = [1], keepdim = 0 : i64} : (tensor<2x4x8xf32>) -> tensor<2x8xf32>
+  return %3, %7 : tensor<8x8xf32>, tensor<2x8xf32>
+}
