@@ -76,6 +76,7 @@ _GRAPH = (
     "hoist-reshapes",
     "fold-views",
     "cse",
+    "slice-operands",
     # Concatenations are made in the order in which they are read.
     "permute-parts",
     # Concatenations of single elements along the last dim become selects.

@@ -71,6 +71,8 @@ _SPARE = 1.15
 #: Rows that tensor cores multiply at once from capability 9.0 on. With blocks of fewer they take other instructions: an
 #: epilogue of 32 rows took 1008 of them, of 64 rows 720.
 AT_ONCE = 64
+#: Elements that a thread may have of a class which no op walks together with another one.
+FEW_APART = 8
 #: Most sums of matrix products per warp: 128 registers of each thread.
 SUMS = 4096
 
@@ -110,7 +112,8 @@ def choose(space: Space, walk: Walk, least: Mapping[int, int] = _NONE, beside: i
     if not (space.whole or least or space.columns is not None):
         block.fit(limit)
     # What is left of the block goes to the parallel classes, the fastest first, but columns that rows share last.
-    is_apart = _are_apart(set(block.whole) - set(loops), space.generics)
+    long = {c for c in block.whole if c not in loops and block.sizes[c] > FEW_APART}
+    is_apart = _are_apart(long, space.generics)
     order = space.parallel & space.fastest if is_apart else space.parallel
     for c in sorted(order, key=lambda c: (c != space.columns, c), reverse=True):
         block.grow(c, limit)

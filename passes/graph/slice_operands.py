@@ -17,7 +17,7 @@ import math
 from collections.abc import Sequence
 
 from cuesta._mlir import ir
-from cuesta.dialects import aten, types
+from cuesta.dialects import aten, maker, types
 from cuesta.dialects.clones import repeat_op
 from cuesta.dialects.cuesta.dialect import names_of
 from cuesta.dialects.cuesta.shape import Constant, Iota, Reshape, Slice
@@ -25,7 +25,7 @@ from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import shape_of, spelling_of
 from cuesta.passes.analysis.match import number
 from cuesta.passes.graph.concatenations.free_parts import are_parts_free
-from cuesta.passes.graph.reshapes.hoist_reshapes import POINTWISE
+from cuesta.passes.graph.reshapes.hoist_reshapes import CHEAP, POINTWISE
 from cuesta.passes.infra.graph_rewrite import erase_dead, functions, replace, users
 from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.sizes import Number
@@ -33,6 +33,8 @@ from cuesta.sizes import Number
 _B = GraphBuilder()
 #: Ops whose result is in memory, or is computed from its position.
 _COSTS_NOTHING = names_of(Constant, Iota) | {aten.Call.OPERATION_NAME}
+#: The most cheap ops in a row that are repeated for slices of their result.
+_MOST_REPEATED = 4
 
 
 @register_pass("slice-operands")
@@ -76,8 +78,18 @@ def _readers(op: ir.Operation) -> list[ir.Operation]:
 
 
 def _reads_parts(op: ir.Operation) -> bool:
-    """Whether slices of an op's operands cost nothing."""
-    return all(are_parts_free(x, op, _COSTS_NOTHING, lambda _: False) for x in op.operands)
+    """Whether slices of an op's operands cost nothing, or next to nothing."""
+    return all(are_parts_free(x, op, _COSTS_NOTHING, _is_repeated) for x in op.operands)
+
+
+def _is_repeated(value: ir.Value, most: int = _MOST_REPEATED) -> bool:
+    """Whether a value with other readers is computed once more for its slices: by at most `most` cheap ops in a row,
+    from what is in memory."""
+    op = maker(value)
+    if op is None or op.name not in CHEAP or most == 0:
+        return False
+    made = [x for x in op.operands if (owner := maker(x)) is not None and owner.name not in _COSTS_NOTHING]
+    return all(_is_repeated(x, most - 1) for x in made)
 
 
 def _move(op: ir.Operation) -> None:
@@ -98,8 +110,12 @@ def _sliced(value: ir.Value, starts: Sequence[Number], sizes: Sequence[Number]) 
     first = len(sizes) - len(shape)
     own = [(0, 1) if n == 1 else (starts[d], sizes[d]) for d, n in enumerate(shape, first)]
     taken = tuple(size for _, size in own)
-    if known is not None:
-        return _B.constant(known, spelling_of(value), taken)
     if taken == shape:
         return value
+    if known is not None:
+        return _B.constant(known, spelling_of(value), taken)
+    if len(users(value)) > 1 and _is_repeated(value):
+        op = value.owner
+        parts = [_sliced(x, [s for s, _ in own], taken) for x in op.operands]
+        return repeat_op(op, parts, types.tensor(taken, spelling_of(value))).results[0]
     return Slice(value, [s for s, _ in own], [1] * len(own), result=types.tensor(taken, spelling_of(value))).result

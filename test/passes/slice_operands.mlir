@@ -74,3 +74,36 @@ func.func @columns(%x: tensor<4x1x2xi64>, %y: tensor<8x2xi64>) -> tensor<4x8xi64
   %5 = "cuesta.bitwise_xor"(%2, %4) : (tensor<4x8xi64>, tensor<4x8xi64>) -> tensor<4x8xi64>
   return %5 : tensor<4x8xi64>
 }
+
+// Whole parts of numbers, which the rest is subtracted from as well: a few cheap ops are computed again for each column.
+// CHECK-LABEL: func.func @repeated
+// CHECK-SAME: (%[[X:.*]]: tensor<4x2xf32>)
+// CHECK: %[[A:.*]] = "cuesta.slice"(%[[X]]) {starts = [0, 0], steps = [1, 1]} : {{.*}} -> tensor<4x1xf32>
+// CHECK: %[[B:.*]] = "cuesta.floor"(%[[A]])
+// CHECK: %[[C:.*]] = "cuesta.convert"(%[[B]]) : (tensor<4x1xf32>) -> tensor<4x1xi64>
+// CHECK: %[[D:.*]] = "cuesta.slice"(%[[X]]) {starts = [0, 1], steps = [1, 1]} : {{.*}} -> tensor<4x1xf32>
+// CHECK: %[[E:.*]] = "cuesta.floor"(%[[D]])
+// CHECK: %[[F:.*]] = "cuesta.convert"(%[[E]]) : (tensor<4x1xf32>) -> tensor<4x1xi64>
+// CHECK: "cuesta.bitwise_xor"(%[[C]], %[[F]])
+func.func @repeated(%x: tensor<4x2xf32>) -> (tensor<4x1xi64>, tensor<4x2xf32>) {
+  %0 = "cuesta.floor"(%x) : (tensor<4x2xf32>) -> tensor<4x2xf32>
+  %1 = "cuesta.sub"(%x, %0) : (tensor<4x2xf32>, tensor<4x2xf32>) -> tensor<4x2xf32>
+  %2 = "cuesta.convert"(%0) : (tensor<4x2xf32>) -> tensor<4x2xi64>
+  %3 = "cuesta.slice"(%2) {starts = [0, 0], steps = [1, 1]} : (tensor<4x2xi64>) -> tensor<4x1xi64>
+  %4 = "cuesta.slice"(%2) {starts = [0, 1], steps = [1, 1]} : (tensor<4x2xi64>) -> tensor<4x1xi64>
+  %5 = "cuesta.bitwise_xor"(%3, %4) : (tensor<4x1xi64>, tensor<4x1xi64>) -> tensor<4x1xi64>
+  return %5, %1 : tensor<4x1xi64>, tensor<4x2xf32>
+}
+
+// An exponential is not computed again: its slices would have it in memory, so the conversion stays whole.
+// CHECK-LABEL: func.func @dear
+// CHECK: "cuesta.convert"({{.*}}) : (tensor<4x2xf32>) -> tensor<4x2xi64>
+func.func @dear(%x: tensor<4x2xf32>) -> (tensor<4x1xi64>, tensor<4x2xf32>) {
+  %0 = "cuesta.exp"(%x) : (tensor<4x2xf32>) -> tensor<4x2xf32>
+  %1 = "cuesta.sub"(%x, %0) : (tensor<4x2xf32>, tensor<4x2xf32>) -> tensor<4x2xf32>
+  %2 = "cuesta.convert"(%0) : (tensor<4x2xf32>) -> tensor<4x2xi64>
+  %3 = "cuesta.slice"(%2) {starts = [0, 0], steps = [1, 1]} : (tensor<4x2xi64>) -> tensor<4x1xi64>
+  %4 = "cuesta.slice"(%2) {starts = [0, 1], steps = [1, 1]} : (tensor<4x2xi64>) -> tensor<4x1xi64>
+  %5 = "cuesta.bitwise_xor"(%3, %4) : (tensor<4x1xi64>, tensor<4x1xi64>) -> tensor<4x1xi64>
+  return %5, %1 : tensor<4x1xi64>, tensor<4x2xf32>
+}

@@ -40,3 +40,17 @@ def test_rows_that_are_only_computed_are_no_stream() -> None:
     space = Space([8, 9, 1 << 19], frozenset({2}), [[0, 2], [1, 2]], [[0, 2], [1, 2]], [[0, 2], [1, 2]], [set(), set()])
     assert not space.only_reduces
     assert choose(space, Walk()).sizes[2] <= 128
+
+
+def test_few_elements_of_classes_apart_are_each_threads() -> None:
+    """A product over three numbers, and two results a point: no op walks both classes. Two long rows stay one."""
+
+    def rows(along: int, beside: int) -> int:
+        space = Space(
+            [65536, along, beside], frozenset({0}), [[0, 1], [0, 2]], [[0]], [[0, 1], [0, 2]], [{1}, {2}], gathers=True
+        )
+        return choose(space, Walk()).sizes[0]
+
+    assert rows(3, 2) > 1
+    assert rows(512, 2) > 1
+    assert rows(512, 256) == 1
