@@ -52,8 +52,9 @@ OF_BYTES = {_text(which): which for which in (*_OF_BYTES, E4M3, E5M2)}
 
 #: What becomes of each f32: it is rounded to what bf16 holds; 1 / (1 + exp(-x)), with 0 instead of denormals, and with
 #: a relative error of about 2^-20 where x is at least -10, which grows to 2^-18 where x is -87; 2^x, with 0 instead of
-#: denormals, and a relative error of about 2^-22; the product of two, rounded before anything is added to it.
-ROUND, LOGISTIC, POWER, PRODUCT = "round", "logistic", "power", "product"
+#: denormals, and a relative error of about 2^-22; 1 / x, with 0 instead of denormals, and a relative error of 2^-23;
+#: the product of two, rounded before anything is added to it.
+ROUND, LOGISTIC, POWER, RECIPROCAL, PRODUCT = "round", "logistic", "power", "reciprocal", "product"
 #: How many numbers are taken at once, and the instructions, whose results come first ($0, …), then their operands.
 _OF_FLOATS = {
     ROUND: (2, "{ .reg .b32 t; cvt.rn.bf16x2.f32 t, $3, $2; shl.b32 $0, t, 16; and.b32 $1, t, 0xFFFF0000; }"),
@@ -63,6 +64,7 @@ _OF_FLOATS = {
         "rcp.approx.ftz.f32 $0, t; }",
     ),
     POWER: (1, "ex2.approx.ftz.f32 $0, $1;"),
+    RECIPROCAL: (1, "rcp.approx.ftz.f32 $0, $1;"),
     PRODUCT: (1, "mul.rn.f32 $0, $1, $2;"),
 }
 #: The instructions' text → what becomes of each f32.

@@ -152,7 +152,7 @@ module attributes {cuesta.target = "cuda:90"} {
       %c1 = arith.constant 1 : i32
       %c8 = arith.constant 8 : i32
       %most = scf.for %i = %c0 to %c8 step %c1 iter_args(%m = %x) -> (tensor<256xf32>) : i32 {
-        %e = math.exp %m : tensor<256xf32>
+        %e = math.sqrt %m : tensor<256xf32>
         %n = arith.truncf %e : tensor<256xf32> to tensor<256xbf16>
         %w = arith.extf %n : tensor<256xbf16> to tensor<256xf32>
         scf.yield %w : tensor<256xf32>
@@ -255,5 +255,36 @@ module attributes {cuesta.target = "cuda:90"} {
       "tt.store"(%p, %q) {boundaryCheck = array<i32>, cache = 1 : i32, evict = 1 : i32} : (tensor<4x64x!tt.ptr<f32>>, tensor<4x64xf32>) -> ()
       "tt.return"() : () -> ()
     }) {arg_attrs = [{}, {}, {}], cuesta.grid = [64, 1, 1], cuesta.stages = 3 : i64, cuesta.warps = 4 : i64, function_type = (tensor<4x64xf32>, tensor<1x64xf32>, tensor<4x64x!tt.ptr<f32>>) -> (), noinline = false, sym_name = "corrected", sym_visibility = "public"} : () -> ()
+  }
+}
+
+// -----
+
+// A power of e and the square of a reciprocal root, as in gelu's gradient, are rounded to 16 bits: denormals make no
+// difference. The second power is stored as it is.
+// CHECK-LABEL: module attributes {cuesta.target = "cuda:90"}
+// CHECK: %[[R:.*]] = "tt.elementwise_inline_asm"(%[[X:.*]]) {asm_string = "rcp.approx.ftz.f32 $0, $1;"
+// CHECK: %[[C:.*]] = arith.constant dense<-0.72134751>
+// CHECK: %[[Y:.*]] = arith.mulf %[[X]], %[[C]]
+// CHECK: %[[P:.*]] = "tt.elementwise_inline_asm"(%[[Y]]) {asm_string = "ex2.approx.ftz.f32 $0, $1;"
+// CHECK: arith.addf %[[R]], %[[P]]
+// CHECK: %[[E:.*]] = math.exp
+// CHECK: "tt.store"({{.*}}, %[[E]])
+module attributes {cuesta.target = "cuda:90"} {
+  module @kernels {
+    "tt.func"() ({
+    ^bb0(%x: tensor<256xf32>, %p: tensor<256x!tt.ptr<bf16>>, %q: tensor<256x!tt.ptr<f32>>):
+      %r = math.rsqrt %x : tensor<256xf32>
+      %s = arith.mulf %r, %r : tensor<256xf32>
+      %h = arith.constant dense<-0.5> : tensor<256xf32>
+      %y = arith.mulf %x, %h : tensor<256xf32>
+      %e = math.exp %y : tensor<256xf32>
+      %t = arith.addf %s, %e : tensor<256xf32>
+      %n = arith.truncf %t : tensor<256xf32> to tensor<256xbf16>
+      "tt.store"(%p, %n) {boundaryCheck = array<i32>, cache = 1 : i32, evict = 1 : i32} : (tensor<256x!tt.ptr<bf16>>, tensor<256xbf16>) -> ()
+      %f = math.exp %x : tensor<256xf32>
+      "tt.store"(%q, %f) {boundaryCheck = array<i32>, cache = 1 : i32, evict = 1 : i32} : (tensor<256x!tt.ptr<f32>>, tensor<256xf32>) -> ()
+      "tt.return"() : () -> ()
+    }) {arg_attrs = [{}, {}, {}], cuesta.grid = [64, 1, 1], cuesta.stages = 3 : i64, cuesta.warps = 4 : i64, function_type = (tensor<256xf32>, tensor<256x!tt.ptr<bf16>>, tensor<256x!tt.ptr<f32>>) -> (), noinline = false, sym_name = "gelu", sym_visibility = "public"} : () -> ()
   }
 }

@@ -20,6 +20,7 @@ from cuesta.dialects.tt.instructions import (
     OF_FLOATS,
     POWER,
     PRODUCT,
+    RECIPROCAL,
     ROUND,
     SIGNED_BYTE,
     WIDEN,
@@ -58,6 +59,7 @@ def _of_float8(x: Array, dtype: torch.dtype) -> Array:
 OF_FLOAT: dict[str, Callable[..., Array]] = {
     ROUND: to_bf16,
     POWER: np.exp2,
+    RECIPROCAL: np.reciprocal,
     PRODUCT: np.multiply,
     LOGISTIC: lambda x: np.float32(1) / (np.float32(1) + np.exp(-x)),
 }
