@@ -13,6 +13,15 @@ from cuesta.dialects.cuesta.dialect import Operand, Operation, Result, reference
 from cuesta.dialects.fields import OPTIONAL, Flag, Float, Int, Ints, Marker, Text
 
 Tensors: TypeAlias = list[torch.Tensor]
+#: The fewest small matrices of a batch that kernels of a GPU multiply by vectors, and the most elements of one.
+_MANY, _SMALL = 256, 1 << 14
+
+
+def is_small_product(count: int, rows: int, terms: int, columns: int) -> bool:
+    """Whether the matrices of a batch of `count` products are too small for a library on a GPU: they are many, and each
+    is multiplied by a vector, or over a single element."""
+    is_weighed = count >= _MANY and min(rows, columns) == 1
+    return terms == 1 or (is_weighed and rows * terms * columns <= _SMALL)
 
 
 class AnyProduct(Operation):

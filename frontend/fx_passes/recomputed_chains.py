@@ -25,6 +25,7 @@ from torch import Tensor
 from torch.fx import Node
 from torch.utils.checkpoint import CheckpointPolicy
 
+from cuesta.dialects.cuesta.contraction import is_small_product
 from cuesta.frontend.fx_nodes import is_by_element, is_for_gpu, keep_results, lies_in_operands_memory, packet_of
 from cuesta.frontend.fx_passes.fx_pipeline import TrainingStep, argument_for
 from cuesta.frontend.fx_passes.node_writer import NodeWriter
@@ -130,8 +131,8 @@ def _may_go(value: Node, target: Target | None) -> bool:
 
 def _chain(value: Node, known: Collection[str]) -> list[Node]:
     """The nodes of the forward graph that compute a value from `known` arguments of the backward graph, from norms'
-    weights and biases that are arguments of the step, and from narrow products, in order; none if others than a few ops
-    on elements do."""
+    weights and biases that are arguments of the step, and from what may be saved instead, in order; none if others than
+    a few ops on elements do."""
     found: dict[Node, None] = {}
     stored: set[Node] = set()
     pending = [value]
@@ -140,7 +141,7 @@ def _chain(value: Node, known: Collection[str]) -> list[Node]:
         if node in found or (node is not value and (node.name in known or node in stored)):
             continue
         if node.op != "call_function" or not (_is_made(node) or lies_in_operands_memory(node)):
-            if not _is_narrow_product(node, value):
+            if not _may_be_saved(node, value):
                 return []
             stored.add(node)
             continue
@@ -158,12 +159,13 @@ def _is_work(node: Node, value: Node) -> bool:
     return not lies_in_operands_memory(node) and bool(node.meta["val"].numel() >= value.meta["val"].numel())
 
 
-def _is_narrow_product(node: Node, value: Node) -> bool:
-    """Whether a node is a product, which is written in any case, of at most half of a value's bytes."""
-    if packet_of(node) not in _PRODUCTS:
+def _may_be_saved(node: Node, value: Node) -> bool:
+    """Whether a node may be saved in a value's place: an argument of the step, or a product, which are in memory in any
+    case, of at most half of the value's bytes."""
+    own, made = node.meta.get("val"), value.meta["val"]
+    if not isinstance(own, Tensor) or not (node.op == "placeholder" or packet_of(node) in _PRODUCTS):
         return False
-    product, made = node.meta["val"], value.meta["val"]
-    return bool(2 * product.numel() * product.element_size() <= made.numel() * made.element_size())
+    return bool(2 * own.numel() * own.element_size() <= made.numel() * made.element_size())
 
 
 def _is_made(node: Node) -> bool:
@@ -213,9 +215,18 @@ def _is_read_in_kernels(value: Node) -> bool:
     def is_fine(user: Node) -> bool:
         if lies_in_operands_memory(user):
             return _is_read_in_kernels(user)
-        return _is_made(user) or packet_of(user) in _IN_KERNELS
+        return _is_made(user) or packet_of(user) in _IN_KERNELS or _is_small_product(user)
 
     return bool(value.users) and all(map(is_fine, value.users))
+
+
+def _is_small_product(node: Node) -> bool:
+    """Whether a node is a product of many small matrices of known sizes, which kernels compute."""
+    if packet_of(node) is not aten.bmm:
+        return False
+    left, right = node.all_input_nodes[0].meta["val"], node.all_input_nodes[-1].meta["val"]
+    sizes = [n for n in (*left.shape, right.shape[2]) if type(n) is int]
+    return len(sizes) == 4 and is_small_product(*sizes)
 
 
 def _is_little(leaves: Collection[Node], value: Node) -> bool:

@@ -63,6 +63,13 @@ def weighted(x: Tensor, weight: Tensor, scale: Tensor) -> Tensor:
     return total
 
 
+def repeated(x: Tensor, weight: Tensor, scale: Tensor) -> Tensor:
+    """A matrix for each of 40 capsules, repeated for each of 32 samples, times a vector for each of both."""
+    weights = weight.reshape(-1)[:1920].view(1, 40, 16, 3).float()
+    vectors = (x[:, :3].float() * scale[:3])[:, None, :, None]
+    return (weights @ vectors.expand(32, 40, 3, 1)).squeeze(-1)
+
+
 def saved(split: Split, function: Callable[..., Tensor], target: str) -> list[tuple[tuple[int, ...], torch.dtype]]:
     """The shapes and types of what is saved of a function whose gradients are eager's."""
     compiled, graphs = split(function, target)
@@ -105,3 +112,9 @@ def test_a_narrow_product_is_saved_for_its_product_with_factors(split: Split) ->
     wide, narrow = ((32, 64), torch.float32), ((32, 64), torch.bfloat16)
     assert (on_cpu.count(wide), on_gpu.count(wide)) == (2, 0)
     assert on_gpu.count(narrow) == on_cpu.count(narrow) + 2
+
+
+def test_a_weight_that_is_repeated_for_small_products_is_saved_once(split: Split) -> None:
+    on_cpu, on_gpu = ([shape for shape, _ in saved(split, repeated, target)] for target in ("cpu", "tt"))
+    assert (1280, 3, 16) in on_cpu
+    assert (1280, 3, 16) not in on_gpu

@@ -37,3 +37,17 @@ func.func @stay(%a: tensor<64x512x8xbf16>, %v: tensor<64x8x1xbf16>, %b: tensor<5
   %2 = "cuesta.mm"(%c, %d) : (tensor<512x8x16xbf16>, tensor<512x16x8xbf16>) -> tensor<512x8x8xbf16>
   return %0, %1, %2 : tensor<64x512x1xbf16>, tensor<512x1x64xbf16>, tensor<512x8x8xbf16>
 }
+
+// Weights that are repeated for each sample are read where they lie: the batch keeps its dims.
+// CHECK-LABEL: func.func @repeated
+// CHECK: %[[W:.*]] = "cuesta.expand"
+// CHECK: %[[C:.*]] = "cuesta.convert"(%[[W]]) : (tensor<32x40x16x3xbf16>) -> tensor<32x40x16x3xf32>
+// CHECK: %[[M:.*]] = "cuesta.mul"(%[[C]], %{{.*}}) : (tensor<32x40x16x3xf32>, tensor<32x40x1x3xf32>) -> tensor<32x40x16x3xf32>
+// CHECK: "cuesta.sum"(%[[M]]) {dims = [3]{{.*}} -> tensor<32x40x16xf32>
+// CHECK: "cuesta.reshape"({{.*}} -> tensor<1280x16x1xbf16>
+func.func @repeated(%w: tensor<1x40x16x3xbf16>, %v: tensor<1280x3x1xbf16>) -> tensor<1280x16x1xbf16> {
+  %0 = "cuesta.expand"(%w) : (tensor<1x40x16x3xbf16>) -> tensor<32x40x16x3xbf16>
+  %1 = "cuesta.reshape"(%0) : (tensor<32x40x16x3xbf16>) -> tensor<1280x16x3xbf16>
+  %2 = "cuesta.mm"(%1, %v) : (tensor<1280x16x3xbf16>, tensor<1280x3x1xbf16>) -> tensor<1280x16x1xbf16>
+  return %2 : tensor<1280x16x1xbf16>
+}
