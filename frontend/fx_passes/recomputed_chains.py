@@ -37,8 +37,9 @@ aten = torch.ops.aten
 _MOST_OPS = 4
 #: How much more may be read than the value has bytes: its factors, such as the slopes of an activation.
 _MOST_READ = 9 / 8
-#: How many times the elements of what the backward graph computes in any case a value has that is computed from it.
+#: A value has at least so many times the elements of a factor that the backward graph computes in any case.
 _FEW = 16
+#: Products, whose result is in memory in any case.
 _PRODUCTS = frozenset({aten.mm, aten.addmm, aten.bmm, aten.baddbmm, aten.convolution})
 #: Norms whose first result is computed element by element from their second and third, the statistics.
 _NORMS = frozenset({aten.native_layer_norm, aten.native_group_norm})
@@ -64,7 +65,8 @@ def recompute_chains(step: TrainingStep, target: Target | None = None) -> None:
             continue
         if not _may_go(value, target) or not _is_read_in_kernels(arguments[value.name]):
             continue
-        factors = {name for name, node in again.items() if _is_factor(node, arguments[value.name])}
+        argument, elements = arguments[value.name], value.meta["val"].numel()
+        factors = {x for x, own in again.items() if _FEW * own.elements <= elements and argument not in own.arguments}
         known = (arguments.keys() | factors) - {node.name for node in dropped} - {value.name}
         chain = _chain(value, known)
         leaves = {n for node in chain for n in _read_by(node)} - {*chain}
@@ -85,34 +87,42 @@ def recompute_chains(step: TrainingStep, target: Target | None = None) -> None:
         step.recompile()
 
 
-def _computed_again(step: TrainingStep) -> dict[str, Node]:
-    """The nodes of the backward graph that compute what the forward graph computes too, by name. torch's partitioner
-    gives both the name of the joint graph's node."""
+class _Again(NamedTuple):
+    """A node of the backward graph that computes what the forward graph computes too."""
+
+    node: Node
+    elements: int
+    #: The arguments that it is computed from.
+    arguments: frozenset[Node]
+
+
+def _computed_again(step: TrainingStep) -> dict[str, _Again]:
+    """What the backward graph computes that the forward graph computes too, by name. torch's partitioner gives both the
+    name of the joint graph's node."""
     ours = {node.name: node for node in step.forward.graph.nodes}
-    found = {name: node for name, node in step.arguments.items() if name in ours}
+    read = {node: frozenset([node]) for name, node in step.arguments.items() if name in ours}
+    found: dict[str, _Again] = {}
     for node in step.backward.graph.nodes:
         own = ours.get(node.name)
         if own is None or node.op != "call_function" or node.target is not own.target:
             continue
-        operands = zip(node.all_input_nodes, own.all_input_nodes, strict=False)
-        same = all(found.get(y.name) is x for x, y in operands)
-        if same and str(node.args) == str(own.args) and str(node.kwargs) == str(own.kwargs):
-            found[node.name] = node
-    return {name: node for name, node in found.items() if node.op == "call_function" and _is_tensor(node)}
+        is_same = str(node.args) == str(own.args) and str(node.kwargs) == str(own.kwargs)
+        if is_same and all(x in read for x in node.all_input_nodes):
+            read[node] = frozenset[Node]().union(*(read[x] for x in node.all_input_nodes))
+            if _is_known(node):
+                found[node.name] = _Again(node, int(node.meta["val"].numel()), read[node])
+    return found
 
 
-def _is_tensor(node: Node) -> bool:
-    return isinstance(node.meta.get("val"), Tensor)
+def _is_known(node: Node) -> bool:
+    """Whether a node's result is one tensor, of known sizes."""
+    meta = node.meta.get("val")
+    return isinstance(meta, Tensor) and all(type(n) is int for n in meta.shape)
 
 
-def _is_factor(node: Node, value: Node) -> bool:
-    """Whether a node of the backward graph has few elements next to a saved value, and is not computed from it."""
-    return _FEW * node.meta["val"].numel() <= value.meta["val"].numel() and value not in _behind(node)
-
-
-def _behind(node: Node) -> set[Node]:
-    """A node and all that it is computed from."""
-    found, pending = set[Node](), [node]
+def _behind(nodes: Collection[Node]) -> set[Node]:
+    """These nodes and all that they are computed from."""
+    found, pending = set[Node](), [*nodes]
     while pending:
         at = pending.pop()
         if at not in found:
@@ -123,10 +133,8 @@ def _behind(node: Node) -> set[Node]:
 
 def _may_go(value: Node, target: Target | None) -> bool:
     """Whether a saved value is a tensor of known sizes for a GPU, and is not to be saved for another reason."""
-    meta = value.meta.get("val")
-    is_known = isinstance(meta, Tensor) and all(type(n) is int for n in meta.shape)
     free = value.meta.get("recompute") is not CheckpointPolicy.MUST_SAVE
-    return is_known and free and "saved_tensor_with_no_vc_check" not in value.meta and is_for_gpu(value, target)
+    return _is_known(value) and free and "saved_tensor_with_no_vc_check" not in value.meta and is_for_gpu(value, target)
 
 
 def _chain(value: Node, known: Collection[str]) -> list[Node]:
@@ -171,7 +179,7 @@ def _may_be_saved(node: Node, value: Node) -> bool:
 def _is_made(node: Node) -> bool:
     """Whether a kernel makes a node's tensor element by element."""
     is_plain = is_by_element(node) or packet_of(node) is aten.clone or _norm_of(node) is not None
-    return is_plain and _is_tensor(node)
+    return is_plain and isinstance(node.meta.get("val"), Tensor)
 
 
 class _Norm(NamedTuple):
@@ -239,7 +247,7 @@ def _is_little(leaves: Collection[Node], value: Node) -> bool:
 
 
 def _compute_again(
-    write: NodeWriter, step: TrainingStep, value: Node, chain: list[Node], again: Mapping[str, Node]
+    write: NodeWriter, step: TrainingStep, value: Node, chain: list[Node], again: Mapping[str, _Again]
 ) -> None:
     """Replaces an argument of the backward graph by copies of the nodes that compute it, at the graph's begin. Nodes of
     the backward graph that are read (`again`) move there too."""
@@ -249,10 +257,10 @@ def _compute_again(
     def there(node: Any) -> Any:
         if node in made or not isinstance(node, Node):
             return made.get(node, node)
-        return arguments[node.name] if node.name in arguments else again[node.name]
+        return arguments[node.name] if node.name in arguments else again[node.name].node
 
     read = {node.name for own in chain for node in _read_by(own)} - {node.name for node in chain} - arguments.keys()
-    moved = set[Node]().union(*(_behind(again[name]) for name in read))
+    moved = _behind([again[name].node for name in read])
     ops = [node for node in graph.nodes if node.op != "placeholder"]
     first = next(node for node in ops if node not in moved)
     for node in ops:
