@@ -112,8 +112,7 @@ def choose(space: Space, walk: Walk, least: Mapping[int, int] = _NONE, beside: i
     if not (space.whole or least or space.columns is not None):
         block.fit(limit)
     # What is left of the block goes to the parallel classes, the fastest first, but columns that rows share last.
-    long = {c for c in block.whole if c not in loops and block.sizes[c] > FEW_APART}
-    is_apart = _are_apart(long, space.generics)
+    is_apart = _are_apart({c: block.sizes[c] for c in block.whole if c not in loops}, space.generics)
     order = space.parallel & space.fastest if is_apart else space.parallel
     for c in sorted(order, key=lambda c: (c != space.columns, c), reverse=True):
         block.grow(c, limit)
@@ -270,11 +269,12 @@ def _streamed(width: int, packed: int) -> tuple[int, int]:
     return UNPACKED_AT_ONCE * packed, BYTES_UNPACKED * packed
 
 
-def _are_apart(whole: Collection[int], spaces: Sequence[Sequence[int]]) -> bool:
-    """Whether there are two of the classes that no generic walks together. Of several rows of these, Triton would lay
-    out both alike, with all elements of the one in each thread: 10 KB of spills. What they share of a single row is a
-    number."""
-    return any(not any({*pair} <= {*space} for space in spaces) for pair in itertools.combinations(whole, 2))
+def _are_apart(whole: Mapping[int, int], spaces: Sequence[Sequence[int]]) -> bool:
+    """Whether there are two of the classes `whole`, of which the block has so many elements, that no generic walks
+    together. Of several rows of these, Triton would lay out both alike, with all elements of the one in each thread: 10
+    KB of spills. What they share of a single row is a number. Two classes of few elements have nothing to spill."""
+    pairs = [pair for pair in itertools.combinations(whole, 2) if max(whole[c] for c in pair) > FEW_APART]
+    return any(not any({*pair} <= {*space} for space in spaces) for pair in pairs)
 
 
 def product_blocks(products: Sequence[ir.Operation], sizes: Sequence[int]) -> Blocks:

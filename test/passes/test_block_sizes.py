@@ -43,7 +43,7 @@ def test_rows_that_are_only_computed_are_no_stream() -> None:
 
 
 def test_few_elements_of_classes_apart_are_each_threads() -> None:
-    """A product over three numbers, and two results a point: no op walks both classes. Two long rows stay one."""
+    """A product over three numbers, and two results a point: no op walks both classes. Long rows stay one."""
 
     def rows(along: int, beside: int) -> int:
         space = Space(
@@ -52,5 +52,5 @@ def test_few_elements_of_classes_apart_are_each_threads() -> None:
         return choose(space, Walk()).sizes[0]
 
     assert rows(3, 2) > 1
-    assert rows(512, 2) > 1
+    assert rows(512, 2) == 1
     assert rows(512, 256) == 1
