@@ -7,7 +7,11 @@ from collections.abc import Callable
 import pytest
 import torch
 from torch import Tensor
+from torch._subclasses import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn import functional as F
+
+from cuesta.frontend.fx_passes.tied_tables import add_rows_to_tables
 
 Program = Callable[[Tensor, Tensor], Tensor]
 Split = Callable[[Program], tuple[Program, list[torch.fx.Graph]]]
@@ -60,3 +64,19 @@ def test_rows_are_added_to_the_table(function: Program, tables: int, split: Spli
     function(theirs, at).backward()
     torch.testing.assert_close(ours.grad, theirs.grad)
     assert len(graphs[1].find_nodes(op="call_function", target=GRADIENT)) == tables
+
+
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_on_a_gpu_one_order_keeps_the_gradient(deterministic: bool) -> None:
+    """Kernels there add rows by atomic ops."""
+
+    def total(a: Tensor, b: Tensor, rows: Tensor, at: Tensor) -> Tensor:
+        return a @ b + GRADIENT(rows, at, 8, -1, False)
+
+    with FakeTensorMode():
+        given = [torch.empty(n, device="cuda") for n in ((8, 2), (2, 4), (6, 4))]
+        graph = make_fx(total)(*given, torch.empty(6, dtype=torch.long, device="cuda"))
+    torch.use_deterministic_algorithms(deterministic)
+    add_rows_to_tables(graph)
+    torch.use_deterministic_algorithms(False)
+    assert len(graph.graph.find_nodes(op="call_function", target=GRADIENT)) == int(deterministic)
