@@ -74,6 +74,10 @@ _CHOOSING = {
 }
 #: Ops that make nothing large of a small difference, unlike a comparison or a rounding to integers.
 _SMOOTH = _IN_PAIRS | _CHOOSING
+#: Ops of numbers that are not negative whose result is none either.
+_NOT_NEGATIVE = {
+    op.OPERATION_NAME for op in (arith.AddFOp, arith.MulFOp, arith.MinimumFOp, arith.MinNumFOp, functions.FmaOp)
+}
 #: Ops that take numbers as they are.
 _ENDING = {op.OPERATION_NAME for op in (arith.TruncFOp, arith.CmpFOp, tt.Store)}
 
@@ -204,16 +208,29 @@ def _take_power(op: ir.Operation) -> None:
 
 
 def _take_square(op: ir.Operation) -> None:
-    """Replaces the square of a reciprocal root by the reciprocal, where it is rounded to 16 bits."""
+    """Replaces the square of a reciprocal root by the reciprocal, where it is rounded to 16 bits. What may be negative
+    has no root, but a reciprocal."""
     root = maker(op.operands[0], functions.RsqrtOp)
     (result,) = op.results
     if root is None or op.operands[0] != op.operands[1] or len(list(root.results[0].uses)) != 2:
         return
-    if str(tt.element_of(result)) == "f32" and _is_rounded(result):
+    if str(tt.element_of(result)) == "f32" and _is_rounded(result) and not _may_be_negative(root.operands[0]):
         with ir.InsertionPoint(op), op.location:
             result.replace_all_uses_with(per_float(root.operands[0], which=RECIPROCAL))
         op.erase()
         root.erase()
+
+
+def _may_be_negative(x: ir.Value) -> bool:
+    """Whether a number is neither a constant that is not negative, nor a square, nor made of such by sums, products and
+    minima."""
+    if (number := number_of(x)) is not None:
+        return number < 0
+    op = maker(x)
+    if op is None or op.name not in _NOT_NEGATIVE:
+        return True
+    is_square = op.name == arith.MulFOp.OPERATION_NAME and op.operands[0] == op.operands[1]
+    return not is_square and any(map(_may_be_negative, op.operands))
 
 
 def _take_reciprocal(op: ir.Operation) -> None:

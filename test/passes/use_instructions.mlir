@@ -260,27 +260,39 @@ module attributes {cuesta.target = "cuda:90"} {
 
 // -----
 
-// A power of e and the square of a reciprocal root, as in gelu's gradient, are rounded to 16 bits: denormals make no
-// difference. The second power is stored as it is.
+// A power of e and the square of a square's reciprocal root, as in gelu's gradient, are rounded to 16 bits: denormals
+// make no difference. The root of what may be negative is NaN, and its reciprocal is not. The second power is stored as
+// it is.
 // CHECK-LABEL: module attributes {cuesta.target = "cuda:90"}
-// CHECK: %[[R:.*]] = "tt.elementwise_inline_asm"(%[[X:.*]]) {asm_string = "rcp.approx.ftz.f32 $0, $1;"
+// CHECK: %[[Q:.*]] = math.fma
+// CHECK: %[[R:.*]] = "tt.elementwise_inline_asm"(%[[Q]]) {asm_string = "rcp.approx.ftz.f32 $0, $1;"
+// CHECK: %[[S:.*]] = math.rsqrt %[[X:.*]] :
+// CHECK: %[[V:.*]] = arith.mulf %[[S]], %[[S]]
 // CHECK: %[[C:.*]] = arith.constant dense<-0.72134751>
 // CHECK: %[[Y:.*]] = arith.mulf %[[X]], %[[C]]
 // CHECK: %[[P:.*]] = "tt.elementwise_inline_asm"(%[[Y]]) {asm_string = "ex2.approx.ftz.f32 $0, $1;"
-// CHECK: arith.addf %[[R]], %[[P]]
+// CHECK: %[[T:.*]] = arith.addf %[[R]], %[[P]]
+// CHECK: arith.addf %[[T]], %[[V]]
 // CHECK: %[[E:.*]] = math.exp
 // CHECK: "tt.store"({{.*}}, %[[E]])
 module attributes {cuesta.target = "cuda:90"} {
   module @kernels {
     "tt.func"() ({
     ^bb0(%x: tensor<256xf32>, %p: tensor<256x!tt.ptr<bf16>>, %q: tensor<256x!tt.ptr<f32>>):
-      %r = math.rsqrt %x : tensor<256xf32>
+      %d = arith.mulf %x, %x : tensor<256xf32>
+      %one = arith.constant dense<1.0> : tensor<256xf32>
+      %two = arith.constant dense<2.0> : tensor<256xf32>
+      %g = math.fma %two, %d, %one : tensor<256xf32>
+      %r = math.rsqrt %g : tensor<256xf32>
       %s = arith.mulf %r, %r : tensor<256xf32>
+      %u = math.rsqrt %x : tensor<256xf32>
+      %v = arith.mulf %u, %u : tensor<256xf32>
       %h = arith.constant dense<-0.5> : tensor<256xf32>
       %y = arith.mulf %x, %h : tensor<256xf32>
       %e = math.exp %y : tensor<256xf32>
       %t = arith.addf %s, %e : tensor<256xf32>
-      %n = arith.truncf %t : tensor<256xf32> to tensor<256xbf16>
+      %w = arith.addf %t, %v : tensor<256xf32>
+      %n = arith.truncf %w : tensor<256xf32> to tensor<256xbf16>
       "tt.store"(%p, %n) {boundaryCheck = array<i32>, cache = 1 : i32, evict = 1 : i32} : (tensor<256x!tt.ptr<bf16>>, tensor<256xbf16>) -> ()
       %f = math.exp %x : tensor<256xf32>
       "tt.store"(%q, %f) {boundaryCheck = array<i32>, cache = 1 : i32, evict = 1 : i32} : (tensor<256x!tt.ptr<f32>>, tensor<256xf32>) -> ()
