@@ -124,3 +124,19 @@ func.func @turned(%a: tensor<5x8xf32>, %i: tensor<8xi64>, %f: tensor<8xf32>, %w:
   %7 = "cuesta.sum"(%6) {dims = [1], keepdim = 0 : i64} : (tensor<2x4x8xf32>) -> tensor<2x8xf32>
   return %3, %7 : tensor<8x8xf32>, tensor<2x8xf32>
 }
+
+// -----
+
+// A factor of each column, and the same elements as a factor of each row.
+// CHECK-LABEL: func.func @rows_and_columns
+// CHECK-COUNT-2: "cuesta.mul"
+func.func @rows_and_columns(%a: tensor<5x8xf32>, %i: tensor<8xi64>, %f: tensor<8xf32>, %w: tensor<8x8xf32>) -> (tensor<8x8xf32>, tensor<2x8xf32>) {
+  %0 = "cuesta.index"(%a, %i) {dims = [0], operandSegmentSizes = array<i32: 1, 1>} : (tensor<5x8xf32>, tensor<8xi64>) -> tensor<8x8xf32>
+  %1 = "cuesta.mul"(%0, %f) : (tensor<8x8xf32>, tensor<8xf32>) -> tensor<8x8xf32>
+  %2 = "aten.call"(%1, %w) {args = "[\22%0\22, \22%1\22]", overload = "aten.mm.default", reason = "matrix products run in the library", result_strides = [[8, 1]]} : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  %3 = "cuesta.reshape"(%0) : (tensor<8x8xf32>) -> tensor<2x4x8xf32>
+  %4 = "cuesta.reshape"(%f) : (tensor<8xf32>) -> tensor<2x4x1xf32>
+  %5 = "cuesta.mul"(%3, %4) : (tensor<2x4x8xf32>, tensor<2x4x1xf32>) -> tensor<2x4x8xf32>
+  %6 = "cuesta.sum"(%5) {dims = [1], keepdim = 0 : i64} : (tensor<2x4x8xf32>) -> tensor<2x8xf32>
+  return %2, %6 : tensor<8x8xf32>, tensor<2x8xf32>
+}

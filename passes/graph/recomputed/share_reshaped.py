@@ -110,8 +110,8 @@ def _twin(op: ir.Operation, known: Mapping[ir.Value, _Twin]) -> _Twin | None:
 
 def _is_same(x: ir.Value, of: ir.Value, y: ir.Value, whole: ir.Value, known: Mapping[ir.Value, _Twin]) -> bool:
     """Whether an operand `x`, from which `of` is computed, is the operand `y` of `whole` in other dims."""
-    if x not in known or known[x].whole == y:
-        return known[x].whole == y if x in known else x == y
+    if x not in known:
+        return x == y
     same = unreshaped(known[x].whole) == unreshaped(y)
     return same and _varied(shape_of(x), shape_of(of)) == _varied(shape_of(y), shape_of(whole))
 
@@ -144,8 +144,8 @@ def _is_reduced(value: ir.Value) -> bool:
 
 
 def _is_there(twin: _Twin) -> bool:
-    """Whether a call reads the value in any case, and to compute it again, operands would have to be written that are
-    not smaller."""
+    """Whether a call reads the value in any case, while the rows at computed positions that it is computed from would
+    be written for the reduction alone, and are no smaller than the value."""
     is_read = any(aten.Call.matches(user) for user in users(twin.whole))
     written = [leaf for leaf in twin.leaves if (op := maker(leaf)) is not None and op.name in _AT_POSITIONS]
     return is_read and sum(map(byte_count, written)) >= byte_count(twin.whole)
@@ -156,8 +156,8 @@ def _pays(twin: _Twin) -> bool:
     as in the gradient of a norm, a reader also reads the tensor that the factors are those of."""
     if twin.broadcasts:
         return False
-    maker = twin.whole.owner.operation
-    if Convert.matches(maker) and byte_count(twin.whole) >= byte_count(maker.operands[0]):
+    op = twin.whole.owner.operation
+    if Convert.matches(op) and byte_count(twin.whole) >= byte_count(op.operands[0]):
         return False  # each reader widens for itself
     readers = len({*users(twin.whole)})
     computed = readers * sum(byte_count(leaf) for leaf in twin.leaves)
