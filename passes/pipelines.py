@@ -76,6 +76,7 @@ _GRAPH = (
     "hoist-reshapes",
     "fold-views",
     "cse",
+    # Once more: some slices reach the op that they are slices of only now.
     "slice-operands",
     # Concatenations are made in the order in which they are read.
     "permute-parts",

@@ -79,7 +79,7 @@ def _is_added_wide(x: Value, value: Value) -> bool:
 
 
 def _called_for(x: Value, combine: str) -> str | None:
-    """Why kernels cannot combine values into x this way, or None if they can. Decision 18."""
+    """Why kernels cannot combine values into x this way, or None if they can. Decisions 18 and 70."""
     if on_cpu(x):
         return None
     spelling = spelling_of(x)

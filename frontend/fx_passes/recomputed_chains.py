@@ -5,8 +5,8 @@
               … returns …, %x, %s                        … returns …, %x
     backward: layer_norm_backward(%g, %s, …)         →   layer_norm_backward(%g, _to_copy(gelu(%x)[:, 768:], f32), …)
 
-A product that is saved in the value's place counts as saved, where it is half as large or less: a narrow product times
-a factor in f32 is f32.
+A product or an argument of the step may be saved in the value's place, where it is half as large or less: a narrow
+product times a factor in f32 is f32, and a weight may be repeated for each sample.
 
 torch's partitioner saves what a norm reads, because it takes the norm's gradient for a call that needs its operands in
 memory, and the norm's result, because it takes the norm for a call. On a GPU a kernel of the backward graph computes
@@ -37,7 +37,7 @@ aten = torch.ops.aten
 _MOST_OPS = 4
 #: How much more may be read than the value has bytes: its factors, such as the slopes of an activation.
 _MOST_READ = 9 / 8
-#: A value has at least so many times the elements of a factor that the backward graph computes in any case.
+#: A factor that the backward graph computes in any case has at most one element for so many of the value's.
 _FEW = 16
 #: Products, whose result is in memory in any case.
 _PRODUCTS = frozenset({aten.mm, aten.addmm, aten.bmm, aten.baddbmm, aten.convolution})
@@ -249,8 +249,8 @@ def _is_little(leaves: Collection[Node], value: Node) -> bool:
 def _compute_again(
     write: NodeWriter, step: TrainingStep, value: Node, chain: list[Node], again: Mapping[str, _Again]
 ) -> None:
-    """Replaces an argument of the backward graph by copies of the nodes that compute it, at the graph's begin. Nodes of
-    the backward graph that are read (`again`) move there too."""
+    """Replaces an argument of the backward graph by copies of the nodes that compute it, at the graph's begin. Factors
+    that the copies read, which the backward graph computes (`again`), move in front of them."""
     graph, arguments = step.backward.graph, step.arguments
     made: dict[Node, Node] = {}
 

@@ -74,7 +74,7 @@ _CHOOSING = {
 }
 #: Ops that make nothing large of a small difference, unlike a comparison or a rounding to integers.
 _SMOOTH = _IN_PAIRS | _CHOOSING
-#: Ops of numbers that are not negative whose result is none either.
+#: Ops whose result is not negative where none of their operands is.
 _NOT_NEGATIVE = {
     op.OPERATION_NAME for op in (arith.AddFOp, arith.MulFOp, arith.MinimumFOp, arith.MinNumFOp, functions.FmaOp)
 }
@@ -222,8 +222,8 @@ def _take_square(op: ir.Operation) -> None:
 
 
 def _may_be_negative(x: ir.Value) -> bool:
-    """Whether a number is neither a constant that is not negative, nor a square, nor made of such by sums, products and
-    minima."""
+    """Whether a number is not known to be 0 or more, as a constant, a square, and sums, products and minima of such
+    numbers are."""
     if (number := number_of(x)) is not None:
         return number < 0
     op = maker(x)

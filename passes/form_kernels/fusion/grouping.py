@@ -28,7 +28,6 @@ from cuesta.passes.form_kernels.fusion.space import (
     Conflict,
     Loop,
     Space,
-    class_sizes,
     join,
     parallel_classes,
     tile_bytes,
@@ -109,9 +108,8 @@ class Grouping:
                 self.readers.setdefault(value, set()).add(item.index)
         #: Node index → the items that read the node's results; None if the graph returns one of the results.
         self.inner_readers = {node.index: self._inner_readers(node) for node in nodes}
-        self.late = reduced_from_narrow(nodes, self.writer, self._only_reader) | spreading(
-            nodes, self.writer, self._only_reader
-        )
+        self.late = reduced_from_narrow(nodes, self.writer, self._only_reader)
+        self.late |= spreading(nodes, self.writer, self._only_reader)
         self.late |= beside_factors(nodes, self.writer, self._only_reader)
 
     def _inner_readers(self, node: Node) -> set[int] | None:
@@ -271,10 +269,11 @@ class Grouping:
             # A tile that repeats a widening reads the narrow tensor instead of the wide one, which takes no longer.
             free = [n.index for n in nodes if n.widens or self._is_little(n) or n.is_free(scatters)]
             free += counted(nodes) if self.machine.repeated_elements else []
-            parallel = parallel_classes(space, nodes, self._internal(nodes), free, self.machine.repeated_rows)
+            inside = self._internal(nodes)
+            parallel = parallel_classes(space, nodes, inside, free, self.machine.repeated_rows)
             reason = window_refusal(space, nodes, parallel)
-            if scatters and reason is None and len(parallel) < len(class_sizes(space, nodes)):
-                reason = scatter_loops_refusal(nodes, self._internal(nodes))
+            if scatters and reason is None:
+                reason = scatter_loops_refusal((nodes, space, parallel), inside)
             if reason is None:
                 reason = self._tiling_refusal(a, b, nodes, space, parallel, siblings)
         if reason is not None:

@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 
 from cuesta.passes.analysis.aliases import alias_root
 from cuesta.passes.form_kernels.fusion.nodes import Node
+from cuesta.passes.form_kernels.fusion.space import Loop, Space, class_sizes
 
 
 def scatter_refusal(nodes: Sequence[Node], internal: Collection[int], atomics: bool) -> str | None:
@@ -34,10 +35,16 @@ def scatter_refusal(nodes: Sequence[Node], internal: Collection[int], atomics: b
     return None
 
 
-def scatter_loops_refusal(nodes: Sequence[Node], internal: Collection[int]) -> str | None:
-    """The reason why `nodes`, of which one or more scatter, are not one kernel whose tiles leave out some of its loops:
-    what it writes besides would have other loops than the scatter. None if they may be."""
-    return "what a scatter's kernel writes besides has other loops" if _writes_more(nodes, internal) else None
+def scatter_loops_refusal(
+    group: tuple[Sequence[Node], Space, Collection[Loop]], internal: Collection[int]
+) -> str | None:
+    """The reason why the nodes of a group, of which one or more scatter, are not one kernel; None if they may be. With
+    several results, its tiles must run over all loops of the kernel: a result that lacks one has other loops than the
+    scatter. `group` has the nodes, their space, and the classes that tiles run over; `internal` is as above."""
+    nodes, space, parallel = group
+    if len(parallel) == len(class_sizes(space, nodes)) or not _writes_more(nodes, internal):
+        return None
+    return "what a scatter's kernel writes besides has other loops"
 
 
 def _writes_more(nodes: Sequence[Node], internal: Collection[int]) -> bool:
