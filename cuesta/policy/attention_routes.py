@@ -9,6 +9,9 @@ its "causal" flag; flash comes next; a mask costs cuDNN twice the time.
 | 1, 32, 2048, 128 causal | 85.6 | 165 |
 | 16, 12, 512, 64 | 37.6 | 52.6 |
 | 16, 16, 197, 64 | 18.1 | 21.2 |
+
+With a head dim of 256 and a mask, the efficient kernel's gradient takes 529 µs where cuDNN's takes 60
+(4 x 4 x 512 x 256, one head of k and v).
 """
 
 from __future__ import annotations
@@ -56,7 +59,7 @@ def choose_route(call: AttentionCall, target: Target, allowed: Collection[str] =
         return None  # AOTriton and oneDNN are not measured: torch's own choice stays
     if not _sizes_fit(call):
         return None
-    return next((route for route in order if route in allowed and _FITS[route](call)), None)
+    return next((route for route in order if route in allowed and _fits(route, call, target)), None)
 
 
 def takes_fewer_kv_heads(route: str) -> bool:
@@ -76,6 +79,10 @@ def logsumexp_shape(route: str, query: Sequence[Number]) -> list[Number]:
 
 #: Compute capabilities on which torch, too, tries cuDNN before flash.
 _CUDNN_FIRST = ("90", "100", "103")
+
+#: The largest head dim by compute capability, 128 elsewhere: cuDNN 9.10 and later, which torch has had since 2.8.
+_CUDNN_HEAD_DIM = {"90": 256}
+
 _HALF = ("bf16", "f16")
 
 
@@ -101,13 +108,18 @@ def _square(call: AttentionCall) -> bool:
     return _known(call.query[2] == call.key[2])
 
 
-def _fits_cudnn(call: AttentionCall) -> bool:
+def _fits(route: str, call: AttentionCall, target: Target) -> bool:
+    return _fits_cudnn(call, _CUDNN_HEAD_DIM.get(target.arch, 128)) if route == "cudnn" else _FITS[route](call)
+
+
+def _fits_cudnn(call: AttentionCall, largest: int) -> bool:
+    """`largest` is the largest head dim that cuDNN takes on the target."""
     q, k, v = call.query, call.key, call.value
     # cuDNN's dropout supports multiples of 1/16 only; other probabilities would be rounded.
     random = call.dropout != 0
     if random and (call.dropout * 16 != int(call.dropout * 16) or _known(q[2] == 1)):
         return False
-    if call.spelling not in _HALF or q[3] % 8 or v[3] % 8 or q[3] > 128 or v[3] > 128:
+    if call.spelling not in _HALF or q[3] % 8 or v[3] % 8 or max(q[3], v[3]) > largest:
         return False
     if q[1] > 65535 or _known(q[0] > 65535) or _known(k[2] == 1):
         return False
@@ -131,4 +143,4 @@ def _fits_cpu(call: AttentionCall) -> bool:
     return same and call.dropout == 0 and call.spelling in (*_HALF, "f32", "f64")
 
 
-_FITS = {"cudnn": _fits_cudnn, "flash": _fits_flash, "efficient": _fits_efficient, "cpu": _fits_cpu}
+_FITS = {"flash": _fits_flash, "efficient": _fits_efficient, "cpu": _fits_cpu}
