@@ -232,6 +232,7 @@ _GPU_STEPS = {
     # What is repeated, as the gradient of a mean, is so after it is computed, and after reshapes that moved up to it.
     # A reshape that still parts a norm over groups from what reads it moves down. On a CPU, loops over the few channels
     # of a group take longer than another kernel over all channels.
+    # What is summed as rows while others have it in parts is summed in these parts.
     "hoist-reshapes": (
         "sink-expands",
         "interleave-parts",
@@ -239,6 +240,7 @@ _GPU_STEPS = {
         "hoist-reshapes{repeat=true}",
         "keep-groups",
         "sink-expands",
+        "part-sums",
     ),
     # Parts of one tensor in another order are read by the kernel that needs them.
     "interleave-parts": ("swapped-parts", "unmerged-parts"),

@@ -16,6 +16,7 @@ from typing import Any
 from cuesta.errors import CompileError, KernelRefused, OutOfResources
 from cuesta.lowering.tt_to_binary.device_libraries import name_functions
 from cuesta.lowering.tt_to_binary.kernel import KernelBinary, KernelText
+from cuesta.lowering.tt_to_binary.layouts import most_held
 from cuesta.lowering.tt_to_binary.triton_versions import (
     adapt,
     check_version,
@@ -29,6 +30,10 @@ from cuesta.targets import Target
 
 _TENSOR_MEMORY_LIMIT = 512
 """Columns of Blackwell's tensor memory."""
+
+_MOST_HELD = 512
+"""The most elements of a tensor that a thread may hold, twice the registers that it has. To spill 8192 took ptxas four
+minutes."""
 
 _LONGEST_DIAGNOSTIC = 4000  # characters
 
@@ -78,7 +83,9 @@ def _compile(kernel: KernelText, target: Target, log: Log, keep_assembly: bool) 
     forms = {}
     for stage, step in make_stages(backend, options, version).items():
         form = forms[stage] = step(form, metadata)
-        if stage == "llir":
+        if stage == "ttgir":
+            _check_layouts(kernel, target, str(form))
+        elif stage == "llir":
             # Now, because the remaining stages of a kernel that is too large can take a minute.
             _check_resources(kernel, target, metadata)
     assembly = forms.get("ptx") or forms.get("amdgcn")
@@ -118,6 +125,15 @@ def _parse(text: str, backend: Any) -> Any:
         module = ir.parse_mlir_module(path, context)
     module.context = context  # the module does not keep it alive by itself
     return module
+
+
+def _check_layouts(kernel: KernelText, target: Target, text: str) -> None:
+    """Refuses a kernel whose layouts replicate a tensor in all threads, which Triton does not see as a cost."""
+    if (held := most_held(text)) > _MOST_HELD:
+        raise KernelRefused(
+            f"Triton's layouts of kernel {kernel.name} for target {target} give each thread {held} elements of one "
+            f"tensor, and more than {_MOST_HELD} do not fit"
+        )
 
 
 def _check_resources(kernel: KernelText, target: Target, metadata: dict[str, Any]) -> None:
