@@ -121,8 +121,8 @@ class _Rewriter:
             return False  # no kernel gives the gradient of a broadcast mask; torch refuses a mask with `is_causal`
         if not (_aligned(q, k, v) or _pays_to_copy(output, target, q, k, v)):
             return False
-        if q.shape[-3] != k.shape[-3] and not call.enable_gqa:
-            return False
+        if q.shape[-3] != k.shape[-3] and not call.enable_gqa and not k.shape[-3] == v.shape[-3] == 1:
+            return False  # one head of keys and values broadcasts to all queries'
         few_k, few_v = _unrepeated(call.k), _unrepeated(call.v)
         if few_k is None or few_v is None or few_k[1] != few_v[1]:
             few_k, few_v = (call.k, k.shape), (call.v, v.shape)

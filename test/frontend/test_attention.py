@@ -68,6 +68,7 @@ CASES: dict[str, tuple[Any, ...]] = {
         lambda q, k, v: sdpa(q, k, v, lower() & lower().flip(0, 1)), (Q, K, V), "efficient", "cudnn", False,
     ),
     "grouped": (functools.partial(sdpa, enable_gqa=True), (Q, FEW_K, FEW_V), "efficient", "cudnn", False),
+    "one head for all queries": (sdpa, (Q, FEW_K[:, :1], FEW_V[:, :1]), "efficient", "cudnn", False),
     "grouped by hand": (
         lambda q, k, v: sdpa(q, repeated(k), repeated(v)), (Q, FEW_K, FEW_V), "efficient", "cudnn", False,
     ),
