@@ -9,9 +9,10 @@ its "causal" flag; flash comes next; a mask costs cuDNN twice the time.
 | 1, 32, 2048, 128 causal | 85.6 | 165 |
 | 16, 12, 512, 64 | 37.6 | 52.6 |
 | 16, 16, 197, 64 | 18.1 | 21.2 |
+| 4, 8, 2048, 256 | 203 | 445 |
 
-With a head dim of 256 and a mask, the efficient kernel's gradient takes 529 µs where cuDNN's takes 60
-(4 x 4 x 512 x 256, one head of k and v).
+With a mask, a head dim of 256 takes cuDNN 35 µs forward and 77 backward, the efficient kernel 43 and 557
+(4, 4, 512, 256, with one head of k and v).
 """
 
 from __future__ import annotations
