@@ -29,6 +29,21 @@ def moves_less_in_channels_last(images: Sequence[Number], weight: Sequence[Numbe
     return converted <= estimate(images) + estimate(results)
 
 
+def overruns_in_channels_last(weight: Sequence[Number], parameters: Sequence[Any]) -> bool:
+    """Whether oneDNN may write behind its memory where it computes the gradient of a weight [O, I, H, W] in
+    channels_last, with these `parameters` (stride and what follows it in aten.convolution): of single pixels, taken
+    with a stride, of fewer channels than a vector has. Row-major it does not.
+
+    oneDNN 3.12 does so in f32 with AVX2: 2x3x224x224, 1x1 to 8 with a stride of 2, ends eager's process, too, if images
+    and gradients are in channels_last ("free(): invalid next size"). So do 1, 4, 5 and 7 channels, and a stride of 4;
+    8 channels, groups, bf16 and a stride of 1 are computed.
+    """
+    stride, *_, groups = parameters
+    _, channels, *window = weight
+    is_strided = any(n != 1 for n in stride) and all(n == 1 for n in window)
+    return is_strided and groups == 1 and estimate([channels]) < _VECTOR
+
+
 def padded_group(channels: Number) -> Number:
     """The channels that a group of a convolution gets in channels_last, with zeros behind its own, so that cuDNN has a
     kernel for it; `channels` where it has one. `pad-groups` adds them.

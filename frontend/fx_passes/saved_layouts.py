@@ -28,6 +28,7 @@ from cuesta.frontend.fx_passes.fx_pipeline import TrainingStep
 from cuesta.policy.convolution_layouts import (
     cuts_patches,
     moves_less_in_channels_last,
+    overruns_in_channels_last,
     slow_in_channels_last,
 )
 
@@ -197,7 +198,7 @@ def _for_onednn(convolution: Node, images: Tensor, weight: Tensor, results: Tens
     parameters = convolution.args[3:]
     if not is_onednn_convolution(images, transposed=bool(parameters[3])):
         return False
-    if cuts_patches(images.shape, weight.shape, parameters):
+    if cuts_patches(images.shape, weight.shape, parameters) or overruns_in_channels_last(weight.shape, parameters):
         return False
     return moves_less_in_channels_last(images.shape, weight.shape, results.shape)
 

@@ -23,6 +23,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from cuesta._mlir import func, ir
+from cuesta.dialects import types
 from cuesta.dialects.aten import AtenCall, Call
 from cuesta.dialects.cuesta.contraction import Convolution, convolution_arguments
 from cuesta.dialects.cuesta.dialect import Cuesta
@@ -37,9 +38,11 @@ from cuesta.passes.analysis.memory_order import MemoryOrder
 from cuesta.passes.infra.graph_rewrite import functions
 from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.passes.libraries.convolutions.convolution_epilogue import on_tensor_cores
+from cuesta.passes.libraries.convolutions.convolution_gradients import gradient_arguments
 from cuesta.policy.convolution_layouts import (
     cuts_patches,
     moves_less_in_channels_last,
+    overruns_in_channels_last,
     slow_in_channels_last,
 )
 from cuesta.runtime.strides import same_places
@@ -47,12 +50,15 @@ from cuesta.sizes import Number
 
 #: Chooses, from the convolutions of a function, those to put in channels_last.
 _Rule: TypeAlias = Callable[[func.FuncOp, list[ir.Operation]], list[ir.Operation]]
+#: The strides of a tensor of these sizes.
+_Layout: TypeAlias = Callable[[Sequence[Number]], list[Number]]
 
 #: Calls into ATen whose results have the memory order of their first operand.
 _FOLLOWS = frozenset({"aten.max_pool2d_with_indices.default", "aten.avg_pool2d.default"})
+_CONVOLUTION_GRADIENT = "aten.convolution_backward.default"
 #: Calls for gradients, whose second operand is the images → how many of their operands get the images' layout.
 _GRADIENTS = {
-    "aten.convolution_backward.default": 3,
+    _CONVOLUTION_GRADIENT: 3,
     "aten.max_pool2d_with_indices_backward.default": 3,
     "aten.avg_pool2d_backward.default": 2,
 }
@@ -77,7 +83,7 @@ class ChooseLayouts(Pass):
         with module.context:
             for function in functions(module):
                 _choose(function, rule)
-                _gradients(function)
+                _gradients(function, rule is _for_onednn)
 
 
 def _choose(function: func.FuncOp, rule: _Rule) -> None:
@@ -96,15 +102,26 @@ def _choose(function: func.FuncOp, rule: _Rule) -> None:
             _set_strides(op, operands=1)
 
 
-def _gradients(function: func.FuncOp) -> None:
-    """Puts gradients in channels_last if their images are: most images are tensors that the forward graph saved."""
+def _gradients(function: func.FuncOp, of_onednn: bool) -> None:
+    """Puts gradients in channels_last if their images are: most images are tensors that the forward graph saved. Those
+    that oneDNN cannot compute so are row-major, also where the user's images are in channels_last."""
     memory = MemoryOrder()
     for op in function.regions[0].blocks[0].operations:
         operands = _GRADIENTS.get(_overload(op))
         if operands is None or len(shape_of(op.operands[1])) != 4:
             continue
-        if memory.order(op.operands[1]) == CHANNELS_LAST:
+        if of_onednn and _overruns(op.operation):
+            _set_strides(op.operation, operands, types.row_major)
+        elif memory.order(op.operands[1]) == CHANNELS_LAST:
             _set_strides(op.operation, operands)
+
+
+def _overruns(op: ir.Operation) -> bool:
+    """Whether a call is a convolution's gradient that oneDNN has to compute row-major."""
+    if _overload(op) != _CONVOLUTION_GRADIENT:
+        return False
+    _, _, weight, _, *parameters, _ = gradient_arguments(op)
+    return overruns_in_channels_last(shape_of(weight), parameters)
 
 
 def _for_cudnn(function: func.FuncOp, convolutions: list[ir.Operation]) -> list[ir.Operation]:
@@ -147,7 +164,10 @@ def is_channels_last(sizes: Sequence[Number], strides: Sequence[Number]) -> bool
 
 def _moves_less(op: ir.Operation) -> bool:
     x, weight = list(op.operands)[:2]
-    if cuts_patches(shape_of(x), shape_of(weight), convolution_arguments(op)):
+    parameters = convolution_arguments(op)
+    if cuts_patches(shape_of(x), shape_of(weight), parameters):
+        return False
+    if overruns_in_channels_last(shape_of(weight), parameters):
         return False
     return moves_less_in_channels_last(shape_of(x), shape_of(weight), shape_of(op.results[0]))
 
@@ -174,12 +194,12 @@ def _overload(op: ir.Operation) -> str:
     return Call.overload.of(op) if Call.matches(op) else ""
 
 
-def _set_strides(op: ir.Operation, operands: int) -> None:
-    """Channels last for the first `operands` operands and every result of four dims."""
+def _set_strides(op: ir.Operation, operands: int, strides_of: _Layout = channels_last) -> None:
+    """One layout, channels_last by default, for the first `operands` operands and every result of four dims."""
     seen, made = AtenCall.operand_strides.of(op), RESULT_STRIDES.of(op)
-    seen[:operands] = [channels_last(shape_of(x)) for x in list(op.operands)[:operands]]
+    seen[:operands] = [strides_of(shape_of(x)) for x in list(op.operands)[:operands]]
     for i, result in enumerate(op.results):
         if len(shape_of(result)) == 4:
-            made[i] = channels_last(shape_of(result))
+            made[i] = strides_of(shape_of(result))
     AtenCall.operand_strides.put(op, seen)
     RESULT_STRIDES.put(op, made)

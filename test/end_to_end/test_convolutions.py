@@ -200,3 +200,21 @@ def test_gradients_of_depthwise_convolutions(window: int, stride: int, backend: 
     for ours, theirs, right in zip(found, eager, exact, strict=True):
         assert ours.stride() == theirs.stride()
         assert largest_error(ours, right) <= 2 * largest_error(theirs, right) + 1e-6 * float(right.abs().max())
+
+
+@pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
+def test_the_weight_of_strided_pixels_of_few_channels(memory_format: torch.memory_format) -> None:
+    """oneDNN's gradient in channels_last ends the process, eager's as well."""
+    torch.manual_seed(0)
+    branches = nn.ModuleList([nn.Conv2d(3, 8, 3, 2, 1), nn.Conv2d(3, 8, 1, 2)])
+
+    def loss(x: Tensor) -> Tensor:
+        return sum(branch(x) for branch in branches).relu().square().mean()
+
+    x = torch.randn(2, 3, 64, 64)
+    expected = torch.autograd.grad(loss(x), list(branches.parameters()))
+    for _ in range(3):
+        actual = torch.autograd.grad(
+            torch.compile(loss, backend="cuesta")(x.to(memory_format=memory_format)), list(branches.parameters())
+        )
+    torch.testing.assert_close(actual, expected)

@@ -148,3 +148,10 @@ def test_an_image_whose_view_channels_last_has_not_is_saved_as_it_is() -> None:
     x, w, v = torch.randn(2, 3, 8, 8), torch.randn(4, 3, 3, 3), torch.randn(144, 5)
     _, backward = check(lambda x, w, v: F.conv2d(x, w).view(2, 144).sin() @ v, x, w, v)
     assert images(backward) == [(4, 36)]
+
+
+def test_images_whose_gradient_onednn_computes_row_major_only_are_saved_so() -> None:
+    torch.manual_seed(0)
+    x, w, v = torch.randn(2, 3, 16, 16), torch.randn(4, 3, 3, 3), torch.randn(6, 4, 1, 1)
+    _, backward = check(lambda x, w, v: F.conv2d(F.conv2d(x, w, padding=1).sin(), v, stride=2).sin(), x, w, v)
+    assert images(backward) == [(4, 1), (4, 256), (6, 64)]

@@ -184,3 +184,26 @@ func.func @saves_weights(%x: tensor<2x4x16x16xbf16>, %w: tensor<4x4x3x3xf32>) ->
   return %1, %0 : tensor<2x4x16x16xbf16>, tensor<4x4x3x3xbf16>
 }
 }
+
+// CHECK: // -----
+// -----
+
+// oneDNN writes behind its memory where it computes the gradient of single pixels of 3 channels with a stride in
+// channels_last. Its convolution stays row-major, and the gradient is, of images in channels_last as well. One of 16
+// channels is in channels_last.
+// CHECK-LABEL: func.func @strided_pixels
+// CHECK: "cuesta.convolution"{{.*}}operand_strides = {{\[\[}}192, 64, 8, 1], {{.*}}result_strides = {{\[\[}}64, 16, 4, 1]]
+// CHECK: "cuesta.convolution"{{.*}}operand_strides = {{\[\[}}1024, 1, 128, 16], {{.*}}result_strides = {{\[\[}}64, 1, 16, 4]]
+// CHECK: "aten.call"{{.*}}operand_strides = {{\[\[}}64, 16, 4, 1], [192, 64, 8, 1], [3, 1, 1, 1]], {{.*}}result_strides = {{\[\[}}3, 1, 1, 1]]
+// CHECK: "aten.call"{{.*}}operand_strides = {{\[\[}}64, 1, 16, 4], [1024, 1, 128, 16], [16, 1, 16, 16]]
+module attributes {cuesta.target = "cpu", cuesta.device = "cpu"} {
+func.func @strided_pixels(%x: tensor<2x3x8x8xf32> {cuesta.strides = [192, 1, 24, 3]}, %w: tensor<4x3x1x1xf32>, %y: tensor<2x16x8x8xf32> {cuesta.strides = [1024, 1, 128, 16]}, %v: tensor<4x16x1x1xf32>, %g: tensor<2x4x4x4xf32> {cuesta.strides = [64, 1, 16, 4]}) -> (tensor<2x4xf32>, tensor<2x4xf32>, tensor<4x3x1x1xf32>, tensor<4x16x1x1xf32>) {
+  %0 = "cuesta.convolution"(%x, %w) {stride = [2, 2], padding = [0, 0], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 1 : i64, onednn, operand_strides = [[192, 64, 8, 1], [3, 1, 1, 1]], result_strides = [[64, 16, 4, 1]]} : (tensor<2x3x8x8xf32>, tensor<4x3x1x1xf32>) -> tensor<2x4x4x4xf32>
+  %1 = "cuesta.convolution"(%y, %v) {stride = [2, 2], padding = [0, 0], dilation = [1, 1], transposed = 0 : i64, output_padding = [0, 0], groups = 1 : i64, onednn, operand_strides = [[1024, 64, 8, 1], [16, 1, 1, 1]], result_strides = [[64, 16, 4, 1]]} : (tensor<2x16x8x8xf32>, tensor<4x16x1x1xf32>) -> tensor<2x4x4x4xf32>
+  %2 = "aten.call"(%g, %x, %w) {args = "[\22%0\22, \22%1\22, \22%2\22, [0], [2, 2], [0, 0], [1, 1], false, [0, 0], 1, [false, true, false]]", overload = "aten.convolution_backward.default", positions = [1], reason = "", operand_strides = [[64, 1, 16, 4], [192, 1, 24, 3], [3, 1, 1, 1]], result_strides = [[3, 1, 1, 1]]} : (tensor<2x4x4x4xf32>, tensor<2x3x8x8xf32>, tensor<4x3x1x1xf32>) -> tensor<4x3x1x1xf32>
+  %3 = "aten.call"(%g, %y, %v) {args = "[\22%0\22, \22%1\22, \22%2\22, [0], [2, 2], [0, 0], [1, 1], false, [0, 0], 1, [false, true, false]]", overload = "aten.convolution_backward.default", positions = [1], reason = "", operand_strides = [[64, 1, 16, 4], [1024, 1, 128, 16], [16, 1, 1, 1]], result_strides = [[16, 1, 1, 1]]} : (tensor<2x4x4x4xf32>, tensor<2x16x8x8xf32>, tensor<4x16x1x1xf32>) -> tensor<4x16x1x1xf32>
+  %4 = "cuesta.sum"(%0) {dims = [2, 3], keepdim = 0 : i64} : (tensor<2x4x4x4xf32>) -> tensor<2x4xf32>
+  %5 = "cuesta.sum"(%1) {dims = [2, 3], keepdim = 0 : i64} : (tensor<2x4x4x4xf32>) -> tensor<2x4xf32>
+  return %4, %5, %2, %3 : tensor<2x4xf32>, tensor<2x4xf32>, tensor<4x3x1x1xf32>, tensor<4x16x1x1xf32>
+}
+}
