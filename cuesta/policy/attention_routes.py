@@ -27,6 +27,12 @@ from cuesta.targets import Target
 #: Every route. "cpu" is ATen's flash kernel for CPU tensors, which the target tt takes too.
 ROUTES = ("cudnn", "flash", "efficient", "cpu")
 
+#: The dropout probability for cuDNN's backward kernel when nothing is dropped. torch reuses the plan of an earlier call
+#: with equal q, k, v and probability, even if that call's gradient had other strides: the kernel then reads wrong
+#: addresses. So we pass gradients in the output's strides only, and this zero, which differs from the 0.0 of torch's
+#: own calls in one bit, keeps our plans apart from theirs.
+CUDNN_NO_DROPOUT = -0.0
+
 #: The efficient kernel pads the rows of its logsumexp to a multiple of this many queries.
 EFFICIENT_ROWS = 32
 

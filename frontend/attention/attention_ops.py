@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from cuesta.policy.attention_routes import CUDNN_NO_DROPOUT
 from cuesta.torch_private.ops import implementation
 
 aten = torch.ops.aten
@@ -58,7 +59,7 @@ def _backward(
     match route:
         case "cudnn":
             backward = aten._scaled_dot_product_cudnn_attention_backward
-            r = backward(*saved, *seeds, mask, None, None, *lengths, p, causal, scale=scale)
+            r = backward(*saved, *seeds, mask, None, None, *lengths, p or CUDNN_NO_DROPOUT, causal, scale=scale)
         case "flash":
             backward = aten._scaled_dot_product_flash_attention_backward
             r = backward(*saved, None, None, *lengths, p, causal, *seeds, scale=scale)
@@ -68,6 +69,16 @@ def _backward(
             backward = aten._scaled_dot_product_flash_attention_for_cpu_backward
             r = backward(*saved, p, causal, attn_mask=mask, scale=scale)
     return r[0], r[1], r[2]
+
+
+def _for_kernel(saved: Sequence[Tensor], route: str) -> Sequence[Tensor]:
+    """`saved`; for cuDNN with the gradient in the output's strides, which are dense. See CUDNN_NO_DROPOUT."""
+    grad, output = saved[0], saved[4]
+    if route != "cudnn" or grad.stride() == output.stride():
+        return saved
+    order = sorted(range(output.dim()), key=output.stride, reverse=True)
+    grad = grad.permute(order).contiguous().permute([order.index(d) for d in range(output.dim())])
+    return (grad, *saved[1:])
 
 
 def _efficient_backward(
@@ -108,13 +119,18 @@ def attention(
 def attention_backward(*arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
     """The gradients of q, k and v."""
     *saved, mask, causal, scale, route = arguments
-    # The kernels take seeds although they draw no random numbers here.
-    nothing = saved[1].new_empty((), dtype=torch.int64)
-    return _backward(saved, mask, causal, scale, 0.0, route, (nothing, nothing))
+    return _backward_without_dropout(*_for_kernel(saved, route), mask, causal, scale, route)
 
 
 attention.register_fake(implementation(attention))
-attention_backward.register_fake(implementation(attention_backward))
+
+
+@attention_backward.register_fake
+def _backward_without_dropout(*arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
+    *saved, mask, causal, scale, route = arguments
+    # The kernels take seeds although they draw no random numbers here.
+    nothing = saved[1].new_empty((), dtype=torch.int64)
+    return _backward(saved, mask, causal, scale, 0.0, route, (nothing, nothing))
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
@@ -163,7 +179,7 @@ def dropout_attention_backward(*arguments: Any) -> tuple[Tensor, Tensor, Tensor]
     """The gradients of q, k and v, with the same weights dropped as in the forward pass."""
     *saved, seed, offset, mask, causal, scale, p, route = arguments
     seeds = _for_efficient((seed, offset)) if route == "efficient" else (seed, offset)
-    return _backward(saved, mask, causal, scale, p, route, seeds)
+    return _backward(_for_kernel(saved, route), mask, causal, scale, p, route, seeds)
 
 
 @dropout_attention_backward.register_fake

@@ -18,7 +18,7 @@ logsumexp [B, H, L] is made from what the kernel returns.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,7 +37,13 @@ from cuesta.dialects.graph_builder import GraphBuilder
 from cuesta.dialects.types import row_major, shape_of, spelling_of
 from cuesta.errors import Unsupported
 from cuesta.passes.infra.graph_rewrite import Rule
-from cuesta.policy.attention_routes import EFFICIENT_ROWS, AttentionCall, choose_route, logsumexp_shape
+from cuesta.policy.attention_routes import (
+    CUDNN_NO_DROPOUT,
+    EFFICIENT_ROWS,
+    AttentionCall,
+    choose_route,
+    logsumexp_shape,
+)
 from cuesta.sizes import Number, hint
 from cuesta.targets import Target
 
@@ -156,7 +162,7 @@ class _Forward:
             output = _heads_inside(shapes[0]) if seen else _ordered_as(_operand_strides(self.op)[0], shapes[0])
             strides = [output, *map(row_major, shapes[1:])]
         results = list(zip(shapes, spellings, strides, strict=True))
-        values = _call(self.op, name, args, kwargs, results)
+        values = _call(self.op, name, args, kwargs, results, _strides_by_operand(self.op))
         if at is not None:
             Call.positions.put(values[0].owner, at)
         return values
@@ -170,7 +176,7 @@ def _backward(
     seeds: list[ir.Value],
     p: float = 0.0,
 ) -> list[ir.Value]:
-    _, q, k, *_ = saved
+    grad, q, k, _, output, _ = saved
     causal = Attention.causal.of(op)
     scale: dict[str, Any] = {"scale": Attention.scale.of(op)}
     lengths = [shape_of(q)[2], shape_of(k)[2]]
@@ -180,7 +186,7 @@ def _backward(
     args: list[Any]
     match route:
         case "cudnn":
-            args = [*saved, *given, mask, None, None, *lengths, p, causal]
+            args = [*saved, *given, mask, None, None, *lengths, p or CUDNN_NO_DROPOUT, causal]
         case "flash":
             args = [*saved, None, None, *lengths, p, causal, *given]
         case "efficient" if p:
@@ -198,7 +204,10 @@ def _backward(
         inputs = zip(_operand_strides(op)[1:4], sizes, strict=True)
         strides = [_heads_inside(s) if seen else _ordered_as(t, s) for t, s in inputs]
     results = [(s, spelling_of(r), t) for s, r, t in zip(sizes, op.results, strides, strict=True)]
-    values = _call(op, name, args, scale, results)
+    traced = _strides_by_operand(op)
+    if route == "cudnn":
+        traced[grad] = traced[output]  # see CUDNN_NO_DROPOUT
+    values = _call(op, name, args, scale, results, traced)
     Call.positions.put(values[0].owner, [0, 1, 2])
     return values
 
@@ -209,9 +218,12 @@ def _call(
     args: Sequence[Any],
     kwargs: dict[str, Any],
     results: Sequence[tuple[Sequence[Number], str, Sequence[Number]]],
+    traced: Mapping[ir.Value, Sequence[Number]],
 ) -> list[ir.Value]:
-    """Calls a kernel, which orders its arguments differently. It wants dense rows, and aligned ones in a mask."""
-    traced = dict(zip(op.operands, _operand_strides(op), strict=True))
+    """Calls a kernel, which orders its arguments differently. It wants dense rows, and aligned ones in a mask.
+
+    `traced` are the strides in which the op's operands are passed.
+    """
     operands = [x for x in (*args, *kwargs.values()) if isinstance(x, ir.Value)]
     strides = [traced[x] if x in traced else row_major(shape_of(x)) for x in operands]
     values = _B.aten(name, args, kwargs, results, _reason(op), strides)
@@ -222,6 +234,10 @@ def _call(
 def _reason(op: ir.Operation) -> str:
     """The reason for the call, which the report shows."""
     return AnyAttention.reason.find(op) or "attention runs in the library"
+
+
+def _strides_by_operand(op: ir.Operation) -> dict[ir.Value, list[Number]]:
+    return dict(zip(op.operands, _operand_strides(op), strict=True))
 
 
 def _operand_strides(op: ir.Operation) -> list[list[Number]]:

@@ -43,6 +43,15 @@ module attributes {cuesta.target = "cuda:90"} {
     return %1#0 : tensor<1x2x4x8xf32>
   }
 
+  // cuDNN takes the gradient in the output's strides, whatever it was traced with, and a zero of our own for dropout.
+  // CHECK-LABEL: func.func @gradient_with_gaps
+  // CHECK: "aten.call"({{.*}}null, null, null, 4, 4, -0.0, true,
+  // CHECK-SAME: operand_strides = {{\[\[}}64, 8, 16, 1], [64, 8, 16, 1], [64, 8, 16, 1], [64, 8, 16, 1], [64, 8, 16, 1], [8, 4, 1, 1]],
+  func.func @gradient_with_gaps(%g: tensor<1x2x4x8xbf16>, %q: tensor<1x2x4x8xbf16>, %l: tensor<1x2x4x1xf32>) -> tensor<1x2x4x8xbf16> {
+    %1:3 = "cuesta.attention_backward"(%g, %q, %q, %q, %q, %l) {scale = 0.5, causal = 1, route = "cudnn", operand_strides = [[128, 16, 32, 1], [64, 8, 16, 1], [64, 8, 16, 1], [64, 8, 16, 1], [64, 8, 16, 1], [8, 4, 1, 1]], result_strides = [[64, 8, 16, 1], [64, 8, 16, 1], [64, 8, 16, 1]]} : (tensor<1x2x4x8xbf16>, tensor<1x2x4x8xbf16>, tensor<1x2x4x8xbf16>, tensor<1x2x4x8xbf16>, tensor<1x2x4x8xbf16>, tensor<1x2x4x1xf32>) -> (tensor<1x2x4x8xbf16>, tensor<1x2x4x8xbf16>, tensor<1x2x4x8xbf16>)
+    return %1#0 : tensor<1x2x4x8xbf16>
+  }
+
   // Flash's seeds go from forward to backward.
   // CHECK-LABEL: func.func @dropout
   // CHECK-NEXT: %[[R:.*]]:4 = "aten.call"{{.*}}0.1, true, false, {{.*}}_flash_attention.default", positions = [0, 1, 6, 7]
