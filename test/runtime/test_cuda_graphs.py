@@ -17,7 +17,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 from cuesta.runtime.arguments import flat_view
 from cuesta.runtime.cuda import cuda_graphs, results
-from cuesta.runtime.cuda.cuda_graphs import STRAY_CALLS, RecordedProgram
+from cuesta.runtime.cuda.cuda_graphs import CROWDED_CALLS, STRAY_CALLS, RecordedProgram
 from cuesta.runtime.cuda.recording import Recording
 from cuesta.runtime.cuda.results import Block, Pool, Range, Results
 from cuesta.runtime.uniqueness_check import own
@@ -388,6 +388,28 @@ def test_a_result_is_not_overwritten_by_a_recording_made_before(recorder: FakeRe
     assert not any(recording.overlaid for recording in recorder.recordings)
 
 
+def test_a_program_that_others_results_are_always_moved_for_is_recorded_anew(recorder: FakeRecorder) -> None:
+    """The second program is called before the first one in each step, but was recorded after it: its results lie where
+    the first one's recording writes."""
+    first = RecordedProgram(Counted(), describe(BASE), {1}, recorder, takes_all)
+    second = RecordedProgram(Counted(), describe(BASE), {1}, recorder, takes_all)
+    recorder.shared = [(0, 2**63)]
+    first([x(1), W])
+    first([x(1), W])
+    second([x(1), W])
+    recorder.shared = []
+    moved = []
+    for n in range(CROWDED_CALLS + 3):
+        (held,) = second([x(n), W])
+        before = held.data_ptr()
+        torch.testing.assert_close(first([x(n + 1), W]), [x(n + 1) * W])
+        torch.testing.assert_close(held, x(n) * W)
+        moved.append(held.data_ptr() != before)
+    assert moved == [True] * CROWDED_CALLS + [False] * 3
+    gc.collect()
+    assert not any(recording.overlaid for recording in recorder.recordings)
+
+
 def test_a_parameter_is_read_where_it_is(recorder: FakeRecorder) -> None:
     weight = W.clone()
     run = RecordedProgram(Counted(), describe(BASE), {1}, recorder, takes_all)
@@ -422,6 +444,16 @@ def test_an_argument_that_stayed_for_two_calls_is_copied_once_it_moves(recorder:
         torch.testing.assert_close(program([x(n), W]), [x(n) * W])
         torch.testing.assert_close(program([first.fill_(7), W]), [x(7) * W])
     assert recorder.replays == 6
+    assert [list(recording.copied) for recording in recorder.recordings] == [[0]]
+
+
+def test_an_argument_that_is_only_where_the_last_one_was_is_copied(recorder: FakeRecorder) -> None:
+    """torch's allocator may put it elsewhere as soon as other programs are recorded."""
+    memory = bytearray(x(0).nbytes)
+    program = RecordedProgram(Counted(), describe(BASE), {1}, recorder, takes_all)
+    for n in range(4):
+        argument = torch.frombuffer(memory, dtype=x(0).dtype).reshape(x(0).shape).fill_(n)
+        torch.testing.assert_close(program([argument, W]), [x(n) * W])
     assert [list(recording.copied) for recording in recorder.recordings] == [[0]]
 
 

@@ -4,9 +4,10 @@
     results = run([weight, bias, x])      # first call: not recorded; second: recorded; later calls: replayed
 
 A recording is bound to addresses. Arguments that keep their addresses (parameters, buffers, and results of other
-recordings) are read in place. So are those that are at the address that they had in the first call, such as a batch
-that is copied into the same tensor, or the gradient of a loss, which torch's allocator puts where the last one was; one
-that turns out to move is copied from then on. All other arguments are copied into memory of the recording. A program
+recordings) are read in place. So are those that lie in the same storage as in the first call, such as a batch that is
+copied into the same tensor; one that turns out to move is copied from then on. All other arguments are copied into
+memory of the recording, also one that torch's allocator put where the last one was: once the calls around it are
+recorded too, the allocator may put it elsewhere, and all that follows would have to be recorded anew. A program
 that a model calls for several layers, each with its own parameters, has a recording for each layer. Where autograd
 saves an argument that was copied, it gets the copy: the backward graph's recording reads it in place.
 
@@ -22,6 +23,7 @@ replays run one after another, whatever streams they are called on.
 from __future__ import annotations
 
 import weakref
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 
 import torch
@@ -38,10 +40,15 @@ Tensor = torch.Tensor
 Program = Callable[[list[Tensor]], list[Tensor]]
 
 #: A program is recorded at most this often. Then it runs unrecorded.
-MOST_RECORDINGS = 128
-#: Consecutive calls that run unrecorded because an argument is not where another recording returned it. Later such
-#: arguments are copied. One that only stayed at the first call's address is copied at once.
+MOST_RECORDINGS = 512
+#: Consecutive calls with the same static arguments that run unrecorded because another argument is not where another
+#: recording returned it. Later such arguments are copied. One that was in the first call's storage is copied at once.
 STRAY_CALLS = 2
+#: Consecutive replays before which results of other recordings had to be moved. Then the program is recorded anew, in
+#: memory that nobody's results lie in: recordings made in the order of their calls are not in each other's way.
+CROWDED_CALLS = 3
+#: Recordings for the same static arguments that are made anew for that reason.
+MOST_CROWDED = 4
 #: Recordings for the same addresses. Each has memory of its own for its results.
 MOST_VERSIONS = 16
 #: Calls after which a program takes over no arguments any more, because its results in them had to be moved.
@@ -50,6 +57,12 @@ MOST_IN_THE_WAY = 2
 MOST_ADDRESSES = 1024
 
 _data_ptr: Callable[[Tensor], int] = Tensor.data_ptr
+#: An address, and the storage that it lies in: a later one at the same address differs from it.
+_Place = tuple[int, StorageWeakRef]
+
+
+def _place(tensor: Tensor) -> _Place:
+    return tensor.data_ptr(), StorageWeakRef(tensor.untyped_storage())
 
 
 class RecordedProgram:
@@ -87,13 +100,14 @@ class RecordedProgram:
         # The addresses of the static arguments → the recordings for them. None are made until the second call, because
         # libraries choose and load code in the first one.
         self._recordings: dict[tuple[int, ...], list[Recording]] = {}
-        # The same key → the addresses of all arguments in the first call; 0 for those that have moved since
-        self._addresses: dict[tuple[int, ...], list[int]] = {}
+        # The same key → where the arguments were in the first call, but for those that have moved since
+        self._first: dict[tuple[int, ...], dict[int, _Place]] = {}
         self._last: Callable[[], Recording | None] = lambda: None  # the one that was replayed last
         self._recorded = 0
+        self._crowded: Counter[tuple[int, ...]] = Counter()  # the same key → recordings of MOST_CROWDED
         self._takes = True
         self._in_the_way = 0
-        self._strays = 0
+        self._strays: Counter[tuple[int, ...]] = Counter()  # the same key → the calls of STRAY_CALLS
         self._without = 0
         self._wandering: set[int] = set()  # arguments that a recording returned once, but not in every call
         self._reason: str | None = None
@@ -144,13 +158,15 @@ class RecordedProgram:
             return None
         for recording in self._likely_first(known):
             if self._is_current(recording, tensors) and recording.is_free():
-                self._strays = 0
+                recording.crowded = 0
+                self._no_stray(tensors)
                 return recording
+        self._drop_crowded(known, tensors)
         fitting = [recording for recording in known if not recording.misplaced(tensors)]
         current = [recording for recording in fitting if self._is_current(recording, tensors)]
         for recording in [] if self._wants_another(current) else current:
             if recording.make_room() and not recording.misplaced(tensors):
-                self._strays = 0
+                self._no_stray(tensors)
                 return recording
         if self._runs_unrecorded(known, fitting, current, tensors):
             return None
@@ -158,6 +174,13 @@ class RecordedProgram:
         # copy what is now returned by one.
         known[:] = [r for r in known if r not in fitting or (r in current and not r.are_results_free())]
         return self._made(known, tensors)
+
+    def _drop_crowded(self, known: list[Recording], tensors: list[Tensor]) -> None:
+        """Drops those recordings, whose own results are free, for which others' had to be moved again and again."""
+        crowded = [r for r in known if r.crowded >= CROWDED_CALLS and r.are_results_free()]
+        if crowded and self._crowded[self._key(tensors)] < MOST_CROWDED:
+            self._crowded[self._key(tensors)] += 1
+            known[:] = [recording for recording in known if recording not in crowded]
 
     def _likely_first(self, known: list[Recording]) -> list[Recording]:
         """The recordings, with the one first that followed the last replayed one the time before: layers take turns."""
@@ -175,7 +198,7 @@ class RecordedProgram:
         known = self._recordings.get(key)
         if known is None:
             self._recordings[key] = []
-            self._addresses[key] = list(map(_data_ptr, tensors))
+            self._first[key] = {i: _place(t) for i, t in enumerate(tensors) if i not in self._static}
             if len(self._recordings) > MOST_ADDRESSES:
                 self._give_up(f"parameters moved {MOST_ADDRESSES} times")
         return known
@@ -208,15 +231,20 @@ class RecordedProgram:
         if not strays:
             return False
         if moved := known[-1].stayed.intersection(strays):
-            addresses = self._addresses[self._key(tensors)]
+            first = self._first[self._key(tensors)]
             for i in moved:
-                addresses[i] = 0
+                del first[i]
             known[:] = [recording for recording in known if recording.stayed.isdisjoint(moved)]
             return False
-        self._strays += 1
-        if self._strays > STRAY_CALLS:
+        key = self._key(tensors)
+        self._strays[key] += 1
+        if self._strays[key] > STRAY_CALLS:
             self._wandering.update(strays)
-        return self._strays <= STRAY_CALLS
+        return self._strays[key] <= STRAY_CALLS
+
+    def _no_stray(self, tensors: list[Tensor]) -> None:
+        if self._strays:
+            self._strays.pop(self._key(tensors), None)
 
     def _made(self, known: list[Recording], tensors: list[Tensor]) -> Recording | None:
         """A new recording for these arguments. None if it cannot be made."""
@@ -238,7 +266,7 @@ class RecordedProgram:
     def _give_up(self, reason: str) -> None:
         self._reason = reason
         self._recordings.clear()
-        self._addresses.clear()
+        self._first.clear()
         self._tell(f"not recorded: {reason}")
 
     def _record(self, tensors: list[Tensor]) -> Recording:
@@ -292,13 +320,13 @@ class RecordedProgram:
         """Of the arguments that are read and not static: those that a recording reads in place, and those that it
         copies."""
         written = {*self._released, *self._metadata["mutates"], *self._lent}
-        before = self._addresses[self._key(tensors)]
+        first = self._first[self._key(tensors)]
         fixed, copied = [], []
         for i in range(len(tensors)):  # no name holds a tensor, so that one that is taken over is freed in time
             if i in self._static or i in self._unread:
                 continue
             at = tensors[i].data_ptr()
-            stays = at == before[i] and i not in written
+            stays = i not in written and i in first and first[i] == _place(tensors[i])
             if at and i not in self._wandering and (stays or at in self._recorder.returned):
                 fixed.append(i)
             elif tensors[i].numel():
