@@ -287,3 +287,18 @@ def test_no_value_changes_under_its_owner(seed: int) -> None:
             loop.evaluate()
         loop.step()
         assert number < 2 or loop.recorder.replays
+
+
+@pytest.mark.parametrize("eager_between", [0.0, 1.0])
+@pytest.mark.parametrize("seed", range(12))
+def test_a_loop_without_surprises_is_recorded_in_its_second_step(seed: int, eager_between: float) -> None:
+    loop = Loop(random.Random(seed))
+    loop.holding, loop.keeps_gradients, loop.eager_between = 0.0, False, eager_between
+    for number in range(6):
+        loop.step()
+        made = [*loop.recorder.recordings]
+        if number == 1:
+            first = made
+    assert {*map(id, made)} == {*map(id, first)}
+    assert len(made) == 2 * len(loop.order)
+    assert loop.recorder.replays == 5 * len(made)

@@ -44,11 +44,6 @@ MOST_RECORDINGS = 512
 #: Consecutive calls with the same static arguments that run unrecorded because another argument is not where another
 #: recording returned it. Later such arguments are copied. One that was in the first call's storage is copied at once.
 STRAY_CALLS = 2
-#: Consecutive replays before which results of other recordings had to be moved. Then the program is recorded anew, in
-#: memory that nobody's results lie in: recordings made in the order of their calls are not in each other's way.
-CROWDED_CALLS = 3
-#: Recordings for the same static arguments that are made anew for that reason.
-MOST_CROWDED = 4
 #: Recordings for the same addresses. Each has memory of its own for its results.
 MOST_VERSIONS = 16
 #: Calls after which a program takes over no arguments any more, because its results in them had to be moved.
@@ -104,7 +99,6 @@ class RecordedProgram:
         self._first: dict[tuple[int, ...], dict[int, _Place]] = {}
         self._last: Callable[[], Recording | None] = lambda: None  # the one that was replayed last
         self._recorded = 0
-        self._crowded: Counter[tuple[int, ...]] = Counter()  # the same key → recordings of MOST_CROWDED
         self._takes = True
         self._in_the_way = 0
         self._strays: Counter[tuple[int, ...]] = Counter()  # the same key → the calls of STRAY_CALLS
@@ -158,10 +152,8 @@ class RecordedProgram:
             return None
         for recording in self._likely_first(known):
             if self._is_current(recording, tensors) and recording.is_free():
-                recording.crowded = 0
                 self._no_stray(tensors)
                 return recording
-        self._drop_crowded(known, tensors)
         fitting = [recording for recording in known if not recording.misplaced(tensors)]
         current = [recording for recording in fitting if self._is_current(recording, tensors)]
         for recording in [] if self._wants_another(current) else current:
@@ -174,13 +166,6 @@ class RecordedProgram:
         # copy what is now returned by one.
         known[:] = [r for r in known if r not in fitting or (r in current and not r.are_results_free())]
         return self._made(known, tensors)
-
-    def _drop_crowded(self, known: list[Recording], tensors: list[Tensor]) -> None:
-        """Drops those recordings, whose own results are free, for which others' had to be moved again and again."""
-        crowded = [r for r in known if r.crowded >= CROWDED_CALLS and r.are_results_free()]
-        if crowded and self._crowded[self._key(tensors)] < MOST_CROWDED:
-            self._crowded[self._key(tensors)] += 1
-            known[:] = [recording for recording in known if recording not in crowded]
 
     def _likely_first(self, known: list[Recording]) -> list[Recording]:
         """The recordings, with the one first that followed the last replayed one the time before: layers take turns."""

@@ -47,7 +47,6 @@ class Recording:
     copies: list[tuple[int, int]] = field(init=False)  # where those lie: address, and bytes with the gaps between
     returned: set[int] = field(init=False)  # the addresses of the results
     overlaid: dict[Results, list[Block]] = field(init=False, default_factory=dict)  # others' that lie in `scratch`
-    crowded: int = 0  # consecutive replays before which some of those had to be moved
     follower: Callable[[], Recording | None] = lambda: None  # the program's other one that was replayed after it last
     _alive: list[weakref.ref[Tensor]] = field(default_factory=list)  # results of one replay that the next one found
     _was_handed_out: bool = False
@@ -149,10 +148,8 @@ class Recording:
             return False
         self.given.move(self.given.blocks)
         self.saved.move(self.saved.blocks)
-        in_the_way = [of for of, blocks in self.overlaid.items() if of.move(blocks)]
-        for of in in_the_way:
-            of.was_in_the_way = True
-        self.crowded = self.crowded + 1 if in_the_way else 0
+        for of, blocks in self.overlaid.items():
+            of.was_in_the_way |= of.move(blocks)
         return True
 
     def hand_out(self) -> list[Any]:
