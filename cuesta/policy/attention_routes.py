@@ -27,10 +27,10 @@ from cuesta.targets import Target
 #: Every route. "cpu" is ATen's flash kernel for CPU tensors, which the target tt takes too.
 ROUTES = ("cudnn", "flash", "efficient", "cpu")
 
-#: The dropout probability for cuDNN's backward kernel when nothing is dropped. torch reuses the plan of an earlier call
-#: with equal q, k, v and probability, even if that call's gradient had other strides: the kernel then reads wrong
-#: addresses. So we pass gradients in the output's strides only, and this zero, which differs from the 0.0 of torch's
-#: own calls in one bit, keeps our plans apart from theirs.
+#: The dropout probability for cuDNN's backward kernel when nothing is dropped. torch caches cuDNN's plans by q, k, v,
+#: the mask and the probability, but not by the gradient's strides. With a plan that was made for other strides the
+#: kernel reads wrong addresses. So all calls of cuesta pass the gradient in the output's strides. Calls of eager may
+#: have cached a plan for other strides under 0.0. torch compares the bits, so cuesta's calls do not find it under -0.0.
 CUDNN_NO_DROPOUT = -0.0
 
 #: The efficient kernel pads the rows of its logsumexp to a multiple of this many queries.

@@ -29,14 +29,25 @@ def moves_less_in_channels_last(images: Sequence[Number], weight: Sequence[Numbe
     return converted <= estimate(images) + estimate(results)
 
 
-def overruns_in_channels_last(weight: Sequence[Number], parameters: Sequence[Any]) -> bool:
-    """Whether oneDNN may write behind its memory where it computes the gradient of a weight [O, I, H, W] in
-    channels_last, with these `parameters` (stride and what follows it in aten.convolution): of single pixels, taken
-    with a stride, of fewer channels than a vector has. Row-major it does not.
+def suits_channels_last(
+    images: Sequence[Number], weight: Sequence[Number], results: Sequence[Number], parameters: Sequence[Any]
+) -> bool:
+    """Whether oneDNN is to compute a convolution in channels_last. `parameters` are those of aten.convolution from the
+    stride on."""
+    if cuts_patches(images, weight, parameters) or overruns_in_channels_last(weight, parameters):
+        return False
+    return moves_less_in_channels_last(images, weight, results)
 
-    oneDNN 3.12 does so in f32 with AVX2: 2x3x224x224, 1x1 to 8 with a stride of 2, ends eager's process, too, if images
-    and gradients are in channels_last ("free(): invalid next size"). So do 1, 4, 5 and 7 channels, and a stride of 4;
-    8 channels, groups, bf16 and a stride of 1 are computed.
+
+def overruns_in_channels_last(weight: Sequence[Number], parameters: Sequence[Any]) -> bool:
+    """Whether oneDNN may write out of bounds when it computes the gradient of a weight [O, I, H, W] in channels_last.
+
+    It may if the window is 1x1, the stride is larger than 1, and a vector register has more elements than the images
+    have channels. In row-major memory it does not. `parameters` are those of aten.convolution from the stride on.
+
+    Seen with oneDNN 3.12 in f32 with AVX2. Images 2x3x224x224, a weight 8x3x1x1 and a stride of 2 end the process with
+    "free(): invalid next size", eager's process too, if images and gradients are in channels_last. So do 1, 4, 5 and 7
+    channels, and a stride of 4. 8 channels, groups, bf16, and a stride of 1 do not.
     """
     stride, *_, groups = parameters
     _, channels, *window = weight

@@ -71,14 +71,12 @@ def _backward(
     return r[0], r[1], r[2]
 
 
-def _for_kernel(saved: Sequence[Tensor], route: str) -> Sequence[Tensor]:
-    """`saved`; for cuDNN with the gradient in the output's strides, which are dense. See CUDNN_NO_DROPOUT."""
+def _laid_out(saved: Sequence[Tensor], route: str) -> Sequence[Tensor]:
+    """The tensors of `_SAVED`, for cuDNN with the gradient in the output's dense strides. See CUDNN_NO_DROPOUT."""
     grad, output = saved[0], saved[4]
     if route != "cudnn" or grad.stride() == output.stride():
         return saved
-    order = sorted(range(output.dim()), key=output.stride, reverse=True)
-    grad = grad.permute(order).contiguous().permute([order.index(d) for d in range(output.dim())])
-    return (grad, *saved[1:])
+    return (torch.empty_like(output).copy_(grad), *saved[1:])
 
 
 def _efficient_backward(
@@ -119,7 +117,7 @@ def attention(
 def attention_backward(*arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
     """The gradients of q, k and v."""
     *saved, mask, causal, scale, route = arguments
-    return _backward_without_dropout(*_for_kernel(saved, route), mask, causal, scale, route)
+    return _backward_without_dropout(*_laid_out(saved, route), mask, causal, scale, route)
 
 
 attention.register_fake(implementation(attention))
@@ -179,7 +177,7 @@ def dropout_attention_backward(*arguments: Any) -> tuple[Tensor, Tensor, Tensor]
     """The gradients of q, k and v, with the same weights dropped as in the forward pass."""
     *saved, seed, offset, mask, causal, scale, p, route = arguments
     seeds = _for_efficient((seed, offset)) if route == "efficient" else (seed, offset)
-    return _backward(_for_kernel(saved, route), mask, causal, scale, p, route, seeds)
+    return _backward(_laid_out(saved, route), mask, causal, scale, p, route, seeds)
 
 
 @dropout_attention_backward.register_fake

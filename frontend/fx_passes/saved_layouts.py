@@ -27,9 +27,8 @@ from cuesta.frontend.fx_nodes import inserting_behind, is_pointwise, memory_root
 from cuesta.frontend.fx_passes.fx_pipeline import TrainingStep
 from cuesta.policy.convolution_layouts import (
     cuts_patches,
-    moves_less_in_channels_last,
-    overruns_in_channels_last,
     slow_in_channels_last,
+    suits_channels_last,
 )
 
 aten = torch.ops.aten
@@ -198,9 +197,7 @@ def _for_onednn(convolution: Node, images: Tensor, weight: Tensor, results: Tens
     parameters = convolution.args[3:]
     if not is_onednn_convolution(images, transposed=bool(parameters[3])):
         return False
-    if cuts_patches(images.shape, weight.shape, parameters) or overruns_in_channels_last(weight.shape, parameters):
-        return False
-    return moves_less_in_channels_last(images.shape, weight.shape, results.shape)
+    return suits_channels_last(images.shape, weight.shape, results.shape, parameters)
 
 
 def _for_cudnn(convolution: Node, images: Tensor, weight: Tensor, results: Tensor) -> bool:

@@ -40,10 +40,9 @@ from cuesta.passes.infra.registry import Pass, register_pass
 from cuesta.passes.libraries.convolutions.convolution_epilogue import on_tensor_cores
 from cuesta.passes.libraries.convolutions.convolution_gradients import gradient_arguments
 from cuesta.policy.convolution_layouts import (
-    cuts_patches,
-    moves_less_in_channels_last,
     overruns_in_channels_last,
     slow_in_channels_last,
+    suits_channels_last,
 )
 from cuesta.runtime.strides import same_places
 from cuesta.sizes import Number
@@ -103,8 +102,11 @@ def _choose(function: func.FuncOp, rule: _Rule) -> None:
 
 
 def _gradients(function: func.FuncOp, of_onednn: bool) -> None:
-    """Puts gradients in channels_last if their images are: most images are tensors that the forward graph saved. Those
-    that oneDNN cannot compute so are row-major, also where the user's images are in channels_last."""
+    """Puts gradients in channels_last if their images are. Most images are tensors that the forward graph saved.
+
+    `of_onednn`: gradients that oneDNN cannot compute in channels_last become row-major, whatever layout their images
+    have.
+    """
     memory = MemoryOrder()
     for op in function.regions[0].blocks[0].operations:
         operands = _GRADIENTS.get(_overload(op))
@@ -117,7 +119,7 @@ def _gradients(function: func.FuncOp, of_onednn: bool) -> None:
 
 
 def _overruns(op: ir.Operation) -> bool:
-    """Whether a call is a convolution's gradient that oneDNN has to compute row-major."""
+    """Whether an op is a convolution's gradient that oneDNN can compute in row-major memory only."""
     if _overload(op) != _CONVOLUTION_GRADIENT:
         return False
     _, _, weight, _, *parameters, _ = gradient_arguments(op)
@@ -154,7 +156,9 @@ def _for_onednn(function: func.FuncOp, convolutions: list[ir.Operation]) -> list
         if strides is not None and not is_channels_last(shape_of(value), strides)
     ]
     return [
-        op for op in convolutions if Convolution.onednn.is_on(op) and op.results[0] not in row_major and _moves_less(op)
+        op
+        for op in convolutions
+        if Convolution.onednn.is_on(op) and op.results[0] not in row_major and _suits_channels_last(op)
     ]
 
 
@@ -162,14 +166,9 @@ def is_channels_last(sizes: Sequence[Number], strides: Sequence[Number]) -> bool
     return len(sizes) == 4 and same_places(sizes, strides, channels_last(sizes))
 
 
-def _moves_less(op: ir.Operation) -> bool:
+def _suits_channels_last(op: ir.Operation) -> bool:
     x, weight = list(op.operands)[:2]
-    parameters = convolution_arguments(op)
-    if cuts_patches(shape_of(x), shape_of(weight), parameters):
-        return False
-    if overruns_in_channels_last(shape_of(weight), parameters):
-        return False
-    return moves_less_in_channels_last(shape_of(x), shape_of(weight), shape_of(op.results[0]))
+    return suits_channels_last(shape_of(x), shape_of(weight), shape_of(op.results[0]), convolution_arguments(op))
 
 
 def _follows(value: ir.Value, chosen: Sequence[ir.Operation]) -> bool:

@@ -69,7 +69,7 @@ def test_a_step_is_eagers(make: Callable[[Tensor], Tensor | None], dtype: torch.
 
 
 def test_a_step_after_eagers_whose_gradient_has_gaps() -> None:
-    """torch finds cuDNN's plan of an earlier call by q, k and v, although that call's gradient had other strides."""
+    """torch caches cuDNN's plans by q, k and v, and not by the strides of the gradient."""
     torch.manual_seed(0)
     q, k, v = (
         torch.randn(BATCH, LENGTH, HEADS, DEPTH, device="cuda", dtype=torch.bfloat16).transpose(1, 2).requires_grad_()

@@ -188,9 +188,9 @@ func.func @saves_weights(%x: tensor<2x4x16x16xbf16>, %w: tensor<4x4x3x3xf32>) ->
 // CHECK: // -----
 // -----
 
-// oneDNN writes behind its memory where it computes the gradient of single pixels of 3 channels with a stride in
-// channels_last. Its convolution stays row-major, and the gradient is, of images in channels_last as well. One of 16
-// channels is in channels_last.
+// oneDNN writes out of bounds when it computes the weight's gradient of a strided 1x1 convolution of 3 channels in
+// channels_last. Such a convolution stays row-major. Its gradient becomes row-major, even if the images are in
+// channels_last. A convolution of 16 channels and its gradient are in channels_last.
 // CHECK-LABEL: func.func @strided_pixels
 // CHECK: "cuesta.convolution"{{.*}}operand_strides = {{\[\[}}192, 64, 8, 1], {{.*}}result_strides = {{\[\[}}64, 16, 4, 1]]
 // CHECK: "cuesta.convolution"{{.*}}operand_strides = {{\[\[}}1024, 1, 128, 16], {{.*}}result_strides = {{\[\[}}64, 1, 16, 4]]

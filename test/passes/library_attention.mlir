@@ -43,7 +43,7 @@ module attributes {cuesta.target = "cuda:90"} {
     return %1#0 : tensor<1x2x4x8xf32>
   }
 
-  // cuDNN takes the gradient in the output's strides, whatever it was traced with, and a zero of our own for dropout.
+  // cuDNN gets the gradient in the output's strides, whatever strides it was traced with, and -0.0 for the dropout.
   // CHECK-LABEL: func.func @gradient_with_gaps
   // CHECK: "aten.call"({{.*}}null, null, null, 4, 4, -0.0, true,
   // CHECK-SAME: operand_strides = {{\[\[}}64, 8, 16, 1], [64, 8, 16, 1], [64, 8, 16, 1], [64, 8, 16, 1], [64, 8, 16, 1], [8, 4, 1, 1]],

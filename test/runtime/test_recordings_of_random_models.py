@@ -1,7 +1,8 @@
-"""Random training loops by recorded programs on a simulated device: no value changes under its owner.
+"""Runs random training loops of recorded programs on a simulated device, and checks that no value is overwritten while
+somebody holds it.
 
-The device's allocator gives memory out again as soon as nobody holds it, and a replay writes where its recording lay,
-as with CUDA graphs. Each value has a copy in other memory, which the same arithmetic made without recordings.
+The device's allocator reuses memory as soon as no tensor holds it. As with CUDA graphs, a replay writes to the
+addresses of its recording. For each value the test computes a second one in other memory, without recordings.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ Arithmetic = Callable[..., Tensor]
 
 
 class Arena:
-    """The memory of a pool. Gives out the first gap that is large enough."""
+    """The memory of a pool. Its allocator takes the first gap that is large enough."""
 
     BYTES = 1 << 16
 
@@ -55,7 +56,7 @@ class Arena:
 
 
 class Device:
-    """Computes at once, or notes what a replay is to compute."""
+    """Computes at once. While a recording is being made, notes what its replays are to compute instead."""
 
     def __init__(self) -> None:
         self.arena: Arena | None = None  # of the recording that is being made
@@ -142,7 +143,7 @@ def arithmetic(factor: int, other: int) -> Arithmetic:
 
 @dataclass
 class Value:
-    """A tensor as a program gave it, and what it is to be."""
+    """A tensor that a program returned, and the values that it has to have."""
 
     tensor: Tensor
     wanted: Tensor

@@ -5,11 +5,13 @@
 
 A recording is bound to addresses. Arguments that keep their addresses (parameters, buffers, and results of other
 recordings) are read in place. So are those that lie in the same storage as in the first call, such as a batch that is
-copied into the same tensor; one that turns out to move is copied from then on. All other arguments are copied into
-memory of the recording, also one that torch's allocator put where the last one was: once the calls around it are
-recorded too, the allocator may put it elsewhere, and all that follows would have to be recorded anew. A program
-that a model calls for several layers, each with its own parameters, has a recording for each layer. Where autograd
-saves an argument that was copied, it gets the copy: the backward graph's recording reads it in place.
+copied into the same tensor. One that turns out to move is copied from then on. All other arguments are copied into
+memory of the recording. Among them are new tensors that torch's allocator happened to put where the last call's were.
+Once the calls around them are recorded too, the allocator may put them elsewhere. Then this recording, and all that
+read its results, would have to be made anew.
+
+A program that a model calls for several layers, each with its own parameters, has a recording for each layer. Where
+autograd saves an argument that was copied, it gets the copy: the backward graph's recording reads it in place.
 
 A replay writes its results to the same memory as the replay before. If somebody still holds such a result, its values
 are moved to other memory before the replay. If somebody holds a view of the result, the call runs the program without
@@ -41,8 +43,9 @@ Program = Callable[[list[Tensor]], list[Tensor]]
 
 #: A program is recorded at most this often. Then it runs unrecorded.
 MOST_RECORDINGS = 512
-#: Consecutive calls with the same static arguments that run unrecorded because another argument is not where another
-#: recording returned it. Later such arguments are copied. One that was in the first call's storage is copied at once.
+#: A call runs unrecorded if an argument is not where another recording used to return it. After this many such calls in
+#: a row with the same static arguments, that argument is copied. One that was in the first call's storage is copied as
+#: soon as it moves.
 STRAY_CALLS = 2
 #: Recordings for the same addresses. Each has memory of its own for its results.
 MOST_VERSIONS = 16
@@ -52,7 +55,7 @@ MOST_IN_THE_WAY = 2
 MOST_ADDRESSES = 1024
 
 _data_ptr: Callable[[Tensor], int] = Tensor.data_ptr
-#: An address, and the storage that it lies in: a later one at the same address differs from it.
+#: An address and the storage that it lies in. A storage that is allocated later at the same address is another place.
 _Place = tuple[int, StorageWeakRef]
 
 
@@ -95,13 +98,13 @@ class RecordedProgram:
         # The addresses of the static arguments → the recordings for them. None are made until the second call, because
         # libraries choose and load code in the first one.
         self._recordings: dict[tuple[int, ...], list[Recording]] = {}
-        # The same key → where the arguments were in the first call, but for those that have moved since
+        # The same key → where each argument was in the first call, without those that have moved since
         self._first: dict[tuple[int, ...], dict[int, _Place]] = {}
         self._last: Callable[[], Recording | None] = lambda: None  # the one that was replayed last
         self._recorded = 0
         self._takes = True
         self._in_the_way = 0
-        self._strays: Counter[tuple[int, ...]] = Counter()  # the same key → the calls of STRAY_CALLS
+        self._strays: Counter[tuple[int, ...]] = Counter()  # the same key → how many calls of STRAY_CALLS
         self._without = 0
         self._wandering: set[int] = set()  # arguments that a recording returned once, but not in every call
         self._reason: str | None = None
@@ -152,13 +155,13 @@ class RecordedProgram:
             return None
         for recording in self._likely_first(known):
             if self._is_current(recording, tensors) and recording.is_free():
-                self._no_stray(tensors)
+                self._end_strays(tensors)
                 return recording
         fitting = [recording for recording in known if not recording.misplaced(tensors)]
         current = [recording for recording in fitting if self._is_current(recording, tensors)]
         for recording in [] if self._wants_another(current) else current:
             if recording.make_room() and not recording.misplaced(tensors):
-                self._no_stray(tensors)
+                self._end_strays(tensors)
                 return recording
         if self._runs_unrecorded(known, fitting, current, tensors):
             return None
@@ -215,19 +218,19 @@ class RecordedProgram:
         strays = [i for i in known[-1].misplaced(tensors) if tensors[i].data_ptr() not in self._recorder.returned]
         if not strays:
             return False
+        key = self._key(tensors)
         if moved := known[-1].stayed.intersection(strays):
-            first = self._first[self._key(tensors)]
             for i in moved:
-                del first[i]
+                del self._first[key][i]
             known[:] = [recording for recording in known if recording.stayed.isdisjoint(moved)]
             return False
-        key = self._key(tensors)
         self._strays[key] += 1
         if self._strays[key] > STRAY_CALLS:
             self._wandering.update(strays)
         return self._strays[key] <= STRAY_CALLS
 
-    def _no_stray(self, tensors: list[Tensor]) -> None:
+    def _end_strays(self, tensors: list[Tensor]) -> None:
+        """Notes that a recording was found, so that the calls of STRAY_CALLS are no longer in a row."""
         if self._strays:
             self._strays.pop(self._key(tensors), None)
 
@@ -311,7 +314,7 @@ class RecordedProgram:
             if i in self._static or i in self._unread:
                 continue
             at = tensors[i].data_ptr()
-            stays = i not in written and i in first and first[i] == _place(tensors[i])
+            stays = i not in written and first.get(i) == _place(tensors[i])
             if at and i not in self._wandering and (stays or at in self._recorder.returned):
                 fixed.append(i)
             elif tensors[i].numel():
