@@ -228,7 +228,7 @@ def test_a_pool_with_lent_results_that_are_held_is_not_used(cuda: FakeCuda) -> N
     assert recorder.open_pool() is pool
     saved = torch.ones(1)
     (block,) = Block.all_of([saved], {0}, pool)
-    assert block.may_lend(saved)
+    assert block.may_lend(saved.dtype)
     held = [Results([block], recorder.held).lend(block, saved)]
     other = recorder.open_pool()
     assert other is not pool

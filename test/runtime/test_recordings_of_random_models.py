@@ -303,3 +303,15 @@ def test_a_loop_without_surprises_is_recorded_in_its_second_step(seed: int, eage
     assert {*map(id, made)} == {*map(id, first)}
     assert len(made) == 2 * len(loop.order)
     assert loop.recorder.replays == 5 * len(made)
+
+
+def test_results_that_were_dropped_are_left_to_later_recordings() -> None:
+    loop = Loop(random.Random(0))
+    loop.holding, loop.keeps_gradients, loop.eager_between = 0.0, False, 0.0
+    loop.order, loop.batch = [loop.kinds[0]] * 10, loop.value(16)
+    loop.weights = [loop.value(16) for _ in loop.order]
+    for _ in range(4):
+        loop.step()
+    (pool,) = loop.recorder.pools
+    tensors_at_once = 2 * len(loop.order) + 4  # what is saved, and what one program computes
+    assert pool.handle.most <= tensors_at_once * 16 * torch.float64.itemsize

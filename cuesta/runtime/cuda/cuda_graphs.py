@@ -32,6 +32,7 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from cuesta.runtime.arguments import argument_result
+from cuesta.runtime.cuda import lending
 from cuesta.runtime.cuda.recorder import Recorder, enter
 from cuesta.runtime.cuda.recording import Recording
 from cuesta.runtime.cuda.results import Block, Pool, Results, can_move
@@ -261,9 +262,11 @@ class RecordedProgram:
         fixed, copied = self._sorted(tensors)
         pool, taken = self._to_take(tensors, fixed)
         left = self._to_leave(tensors, fixed, taken)
+        if self._takes:
+            lending.lend_dead(pool, self._recorder)
         arguments = list(tensors)
         # From here on `arguments` alone holds the memory of those taken: when the program has read it, it is free.
-        self._take_over(taken, tensors)
+        lending.lend(taken, tensors, self._recorder)
 
         def run(copies: list[Tensor]) -> list[Tensor]:
             for i in reversed(copied):
@@ -294,14 +297,14 @@ class RecordedProgram:
             places,
             self._recorder.memory(pool),
             taken,
-            self._consumed(taken),
+            lending.consumed(taken, self._recorder),
             bool(pool.lent),
         )
         for block, of in pool.lent.items():
             if block not in taken.values():
                 recording.overlay(of, [block])
         enter(recording, self._recorder)
-        self._take_over(left, tensors)
+        lending.lend(left, tensors, self._recorder)
         return recording
 
     def _sorted(self, tensors: list[Tensor]) -> tuple[list[int], list[int]]:
@@ -321,20 +324,10 @@ class RecordedProgram:
                 copied.append(i)
         return fixed, copied
 
-    def _take_over(self, taken: dict[int, Block], tensors: list[Tensor]) -> None:
-        """Lends blocks, and puts the tensors that take their place into the call's list."""
-        for i, block in taken.items():
-            known = self._recorder.blocks.pop(block.key)
-            tensors[i] = known[1].lend(block, tensors[i])
-            self._recorder.blocks[block.key] = known
-        if taken:
-            for earlier in self._recorder.recordings:
-                earlier.count()
-
     def _to_take(self, tensors: list[Tensor], fixed: Sequence[int]) -> tuple[Pool, dict[int, Block]]:
         """The pool of a new recording, and the arguments that it may take over: those of one open pool that the program
         frees, and that nobody else holds."""
-        found = self._blocks_of(tensors, [i for i in fixed if i in self._released])
+        found = lending.blocks_of(tensors, [i for i in fixed if i in self._released], self._recorder)
         taken = {i: block for i, block in found.items() if block.number is not None}
         pool = next((block.pool for block in taken.values()), None)
         if pool is None or not self._takes or not pool.is_open():
@@ -346,19 +339,7 @@ class RecordedProgram:
         if not self._takes:
             return {}
         kept = {*taken, *self._in_arguments.values(), *self._metadata["mutates"], *self._lent}
-        return self._blocks_of(tensors, [i for i in fixed if i not in kept])
-
-    def _blocks_of(self, tensors: list[Tensor], numbers: Sequence[int]) -> dict[int, Block]:
-        """The blocks of those arguments that may be lent, because nobody else holds them."""
-        keys = {i: storage_key(tensors[i]) for i in numbers}
-        found = {i: self._recorder.blocks[key][0] for i, key in keys.items() if key in self._recorder.blocks}
-        return {i: b for i, b in found.items() if b.may_lend(tensors[i]) and b.is_alone_in(tensors, i)}
-
-    def _consumed(self, taken: dict[int, Block]) -> list[Results]:
-        """Those results all of whose blocks are taken over: nobody holds them after a replay."""
-        blocks = {*taken.values()}
-        results = {self._recorder.blocks[block.key][1] for block in blocks}
-        return [of for of in results if blocks.issuperset(of.blocks)]
+        return lending.blocks_of(tensors, [i for i in fixed if i not in kept], self._recorder)
 
     def _note(self, recording: Recording) -> None:
         """Notes which recording is replayed, and after which one."""

@@ -120,9 +120,10 @@ class Block:
         alive = [tensor for tensor in handed if tensor is not None]
         return alive[0] if len(alive) == 1 and _uses(self.key) == self.own_uses + 1 else None
 
-    def may_lend(self, tensor: Tensor) -> bool:
-        """Whether the memory, which one tensor was made over, may be left to the pool. It was not before."""
-        return not self.is_lent and len(self.owners) == 1 and self.owners[0].dtype == tensor.dtype
+    def may_lend(self, dtype: torch.dtype | None = None) -> bool:
+        """Whether the memory, which one tensor of this dtype was made over, may be left to the pool. It was not
+        before."""
+        return not self.is_lent and len(self.owners) == 1 and dtype in (None, self.owners[0].dtype)
 
     def is_alone_in(self, tensors: list[Tensor], i: int) -> bool:
         """Whether only this list and the recording hold `tensors[i]`, which lies here, and the memory."""
@@ -141,14 +142,19 @@ class Block:
     def lend(self, tensor: Tensor) -> Tensor:
         """Leaves the memory to `tensor`, which lies there, and when that goes to the pool. Returns what takes its
         place: a tensor that does not keep the memory."""
+        self.leave_dead()
+        (owner,) = self.owners
+        offset = tensor.storage_offset() - owner.storage_offset()
+        return self.lasting if self.lasting is not None else _view(owner, tuple(tensor.shape), tensor.stride(), offset)
+
+    def leave_dead(self) -> None:
+        """Leaves the memory to the tensors that lie there, if any, and then to the pool."""
         self.is_lent = True
         self.owners = [owner] = [without_memory(owner) for owner in self.owners]
         self.key = storage_key(owner)
         if self.number is not None:
             self.kept[self.number] = _over(owner)
         self.own_uses = _uses(self.key)
-        offset = tensor.storage_offset() - owner.storage_offset()
-        return self.lasting if self.lasting is not None else _view(owner, tuple(tensor.shape), tensor.stride(), offset)
 
     def lies_in(self, ranges: Iterable[Range]) -> bool:
         """Whether the memory begins in one of the ranges."""
@@ -200,12 +206,20 @@ class Results:
 
     def lend(self, block: Block, tensor: Tensor) -> Tensor:
         """Lends a block, which a tensor lies in, and returns what takes the tensor's place."""
+        stand_in = block.lend(tensor)
+        self._note_lent(block)
+        return stand_in
+
+    def leave_dead(self, block: Block) -> None:
+        """Leaves a block that nobody holds to its pool."""
+        block.leave_dead()
+        self._note_lent(block)
+
+    def _note_lent(self, block: Block) -> None:
         assert block.pool is not None
         block.pool.lent[block] = self
-        stand_in = block.lend(tensor)
         self._count()
         self.held.add(self)
-        return stand_in
 
     def leave(self) -> None:
         """Notes that the recording is gone."""
