@@ -19,7 +19,9 @@ from cuesta.lowering.host_to_llvm.steps import DECLARATIONS
 
 _CALLED = re.compile(r'llvm\.(?:call|mlir\.addressof) @"?(\w+)')
 _STEPS = (argument_step, allocate_step, tensor_steps, dispatch_step, typed_step, gpu_step, launch_step, bounds_step)
-_HELPERS = {name: text for steps in _STEPS for name, text in steps.HELPERS.items()}
+
+#: Name → text of each function that all programs share. Helpers call helpers and external functions only.
+HELPERS = {name: text for steps in _STEPS for name, text in steps.HELPERS.items()}
 
 
 def needed(texts: Sequence[str]) -> list[str]:
@@ -30,9 +32,9 @@ def needed(texts: Sequence[str]) -> list[str]:
         for name in _CALLED.findall(pending.pop()):
             if name in found:
                 continue
-            if name in _HELPERS:
-                found[name] = _HELPERS[name]
-                pending.append(_HELPERS[name])
+            if name in HELPERS:
+                found[name] = HELPERS[name]
+                pending.append(HELPERS[name])
             elif name in DECLARATIONS:
                 found[name] = f"llvm.func @{name}{DECLARATIONS[name]}"
     return list(found.values())

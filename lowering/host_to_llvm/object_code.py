@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -41,7 +42,14 @@ def begin_object(module: ir.Module, opt_level: int = 2) -> Callable[[], bytes]:
 
 
 def _make(part: Part, opt_level: int) -> bytes:
+    if part.common:
+        return _make_common(part.text)
     return make_object(part.text, opt_level if part.optimised else 0)
+
+
+@functools.lru_cache(maxsize=64)
+def _make_common(text: str) -> bytes:
+    return make_object(text, 0)
 
 
 def _parts(module: ir.Module) -> list[Part]:

@@ -1,11 +1,12 @@
 """Splits a module in the LLVM dialect into parts, which LLVM compiles in parallel.
 
-    @a__tiles  @b__tiles  @b__aligned  @cuesta_main    →   { @a__tiles }  { @b__tiles  @b__aligned }
-                                                           { @cuesta_main, with weak stand-ins for what it runs }
+    @a__tiles  @b__tiles  @b__aligned     →   { @a__tiles }  { @b__tiles  @b__aligned }  { @cuesta_run }
+    @cuesta_run  @cuesta_main                 { @cuesta_main, with weak stand-ins for what it runs }
 
 Functions that LLVM could optimise across, such as by inlining, stay in one part. The host program, which LLVM does not
 optimise, is a separate part, so that the wrappers that the JIT writes for its functions are not optimised either; that
-took half of the time of the host program. The split depends on the module alone, so the machine code is the same on
+took half of the time of the host program. Its helpers are one more part: most programs have the same ones, so LLVM
+compiles them once in a process. The split depends on the module alone, so the machine code is the same on
 machines with more cores and with fewer.
 """
 
@@ -18,6 +19,7 @@ from dataclasses import dataclass
 from cuesta._mlir import ir
 from cuesta.dialects.upstream_fields import FUNCTION_TYPE, LINKAGE, PASSTHROUGH, SYM_NAME
 from cuesta.lowering.host_to_llvm.launch_step import PACKED
+from cuesta.lowering.host_to_llvm.needed import HELPERS
 
 #: One more part is made for each so many characters of text: 0.15 s of LLVM's work; a part costs 0.01 s to start.
 _PART = 120_000
@@ -31,10 +33,11 @@ _NAMED = re.compile(r'[@(]"?([\w.$-]+)')
 
 @dataclass(frozen=True)
 class Part:
-    """The text of a module, and whether LLVM is to optimise it."""
+    """The text of a module, whether LLVM is to optimise it, and whether other programs have the same part."""
 
     text: str
     optimised: bool
+    common: bool = False
 
 
 @dataclass
@@ -53,7 +56,9 @@ def parts_of(module: ir.Module) -> list[Part]:
     together = _groups(symbols)
     host = [group for group in together if not _is_optimised(symbols, group)]
     groups = [group for group in together if _is_optimised(symbols, group)]
-    if not host or not groups:
+    own = [name for group in host for name in group if name not in HELPERS]
+    helpers = [name for group in host for name in group if name in HELPERS]
+    if bool(groups) + bool(own) + bool(helpers) == 1:
         return [Part(module.operation.get_asm(enable_debug_info=False), bool(groups))]
     costs = [sum(len(symbols[name].text) for name in group) for group in groups]
     parts: list[list[str]] = [[] for _ in range(min(_MOST, len(groups), 1 + sum(costs) // _PART))]
@@ -63,7 +68,9 @@ def parts_of(module: ir.Module) -> list[Part]:
         parts[least] += groups[number]
         totals[least] += costs[number]
     made = [Part(_text(symbols, part), True) for part in parts if part]
-    return [*made, Part(_text(symbols, [name for group in host for name in group]), False)]
+    # In one order, so that programs with the same helpers have the same text.
+    made += [Part(_text(symbols, sorted(helpers)), False, common=True)] if helpers else []
+    return [*made, Part(_text(symbols, own), False)] if own else made
 
 
 def _is_optimised(symbols: dict[str, _Symbol], group: list[str]) -> bool:

@@ -71,7 +71,7 @@ def test_a_tensor_that_is_none_arrives_undefined(call: Call) -> None:
 )
 @pytest.mark.parametrize("device", ["cpu", "cuda:3", "meta"])
 def test_devices_and_other_optionals_arrive(call: Call, box: str, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(needed._HELPERS, "cuesta_word", word_helper(box))
+    monkeypatch.setitem(needed.HELPERS, "cuesta_word", word_helper(box))
     torch.testing.assert_close(call(["%0", "%0", {"device": device}, 2.5]), [X + 1, X * 2])
     assert list(SEEN) == [(False, torch.device(device), 2.5)]
 

@@ -142,9 +142,9 @@ def test_such_a_call_keeps_nothing(call_of: CallOf, box: str, monkeypatch: pytes
     from cuesta.lowering.host_to_llvm import dispatch_step as words
 
     if box == "new":  # as before torch 2.13
-        monkeypatch.setitem(needed._HELPERS, "cuesta_word", words.word_helper(words.BOX_FROM_NEW))
+        monkeypatch.setitem(needed.HELPERS, "cuesta_word", words.word_helper(words.BOX_FROM_NEW))
         monkeypatch.setitem(
-            needed._HELPERS,
+            needed.HELPERS,
             "cuesta_free_box",
             typed_step.free_helper("llvm.call @_ZdlPv(%box) : (!llvm.ptr) -> ()"),
         )

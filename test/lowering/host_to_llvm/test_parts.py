@@ -12,6 +12,7 @@ from cuesta.dialects import make_context
 from cuesta.errors import ArtefactError, CompileError
 from cuesta.lowering.host_to_llvm import object_code, parts
 from cuesta.lowering.host_to_llvm.engine import make_object
+from cuesta.lowering.host_to_llvm.needed import needed
 from cuesta.lowering.host_to_llvm.object_code import compile_to_object
 from cuesta.runtime.archive import members, pack
 from cuesta.runtime.elf.loader import load_object, process_resolver
@@ -85,6 +86,32 @@ def test_a_small_module_is_its_kernels_and_its_host_program() -> None:
         assert compile_to_object(only_host).startswith(b"\x7fELF")
     assert {"a__tiles", "b__tiles", "c__tiles"} <= set(load_object(kernels, process_resolver()).symbols)
     assert {"main", "step"} <= set(load_object(host, lambda name: 1 << 40).symbols)
+
+
+def test_helpers_are_compiled_once_for_all_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[str] = []
+
+    def make(text: str, opt_level: int) -> bytes:
+        compiled.append(text)
+        return make_object(text, opt_level)
+
+    monkeypatch.setattr(object_code, "make_object", make)
+    object_code._make_common.cache_clear()
+    helpers = ("cuesta_delete", "cuesta_run")
+    programs = []
+    for order, host in ((helpers, _HOST), (helpers[::-1], _HOST.replace("@main", "@other"))):
+        with make_context():
+            own = "".join(_KERNEL.format(name=name, adds=adds) for name, adds in _ADDED.items()) + host
+            programs.append(compile_to_object(ir.Module.parse("\n".join([own, *needed([_called(n) for n in order])]))))
+    of_helpers = [text for text in compiled if "llvm.func @cuesta_run(" in text]
+    assert len(of_helpers) == 1
+    assert "llvm.func @cuesta_delete(" in of_helpers[0]
+    assert len(compiled) == 5  # and each program's kernels and its own host functions
+    assert len(set(members(programs[0])) & set(members(programs[1]))) == 2  # the helpers', and here the kernels'
+
+
+def _called(name: str) -> str:
+    return f"llvm.call @{name}"
 
 
 def test_llvm_optimises_kernels_alone(monkeypatch: pytest.MonkeyPatch) -> None:
