@@ -35,6 +35,12 @@ def twice(x: Tensor) -> Tensor:
     return torch.cat([small.flatten(), large.flatten()])
 
 
+def one_after_the_other(x: Tensor) -> Tensor:
+    """The gradient of the first resizing sums what the second one's has summed."""
+    y = F.interpolate(x.sin(), scale_factor=2, mode="bilinear")
+    return F.interpolate(y, scale_factor=2, mode="bilinear")
+
+
 def masked(x: Tensor) -> Tensor:
     """Factors that are no products of one along each dim."""
     mask = (torch.arange(12)[:, None] + torch.arange(14)) % 2
@@ -67,6 +73,7 @@ def reads(graph: torch.fx.Graph) -> int:
         (resized(8, "bilinear"), (2, 3, 6, 7), 32),
         (resized(0.25, "nearest"), (2, 3, 8, 8), 1),
         (twice, (2, 3, 6, 7), 16 + 12),
+        (one_after_the_other, (2, 3, 6, 7), 16 + 16),
     ],
 )
 def test_elements_are_read_once(function: Program, sizes: tuple[int, ...], most: int, split: Split) -> None:

@@ -89,24 +89,30 @@ def sum_windows(gm: GraphModule, target: Target | None = None) -> None:
     groups: dict[tuple[Any, ...], list[Put]] = {}
     for put in puts:
         groups.setdefault(put.key, []).append(put)
+    stands_for: dict[Node, Node] = {}
     for group in groups.values():
-        _rewrite(write, group)
+        _rewrite(write, group, stands_for)
     gm.graph.eliminate_dead_code()
     gm.recompile()
 
 
-def _rewrite(write: NodeWriter, group: Sequence[Put]) -> None:
-    """Replaces sums, which are added up, by one."""
+def _rewrite(write: NodeWriter, group: Sequence[Put], stands_for: dict[Node, Node]) -> None:
+    """Replaces sums, which are added up, by one. `stands_for` has what stands for nodes that were replaced: the values
+    of another group may be such a sum."""
     *others, last = [put.node for put in group]
+    root = group[0].values.root
+    while root in stands_for:
+        root = stands_for[root]
     with last.graph.inserting_before(last), unset_fake_temporarily():
-        total = _windowed(write, group)
+        total = _windowed(write, group, root)
     if total is None:
         return
     for node in others:
         (user,) = node.users
-        (rest,) = [a for a in user.all_input_nodes if a is not node]
-        user.replace_all_uses_with(rest)
+        (stands_for[user],) = [a for a in user.all_input_nodes if a is not node]
+        user.replace_all_uses_with(stands_for[user])
         node.graph.erase_node(user)  # the next one is then read by one addition again
+    stands_for[last] = total
     last.replace_all_uses_with(total)
 
 
@@ -211,9 +217,9 @@ def _times(scaled: Scaled, by: Tensor | float) -> Scaled:
 
 
 # -- how it is read -----------------------------------------------------------------------------
-def _windowed(write: NodeWriter, group: Sequence[Put]) -> Node | None:
-    """The sum of a group; None where reads would not pay."""
-    node, root, at = group[-1].node, group[-1].values.root, group[-1].at
+def _windowed(write: NodeWriter, group: Sequence[Put], root: Node) -> Node | None:
+    """The sum of a group, whose values are `root` times factors; None where reads would not pay."""
+    node, at = group[-1].node, group[-1].at
     sizes = node.meta["val"].shape
     rank = len(group[0].positions)
     terms = [Term(put.positions, put.values.factors.expand([p.numel() for p in put.positions])) for put in group]
