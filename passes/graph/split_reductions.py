@@ -5,8 +5,9 @@ add up too many numbers one after the other.
       : 8192x768 → 768                  →    %b = cuesta.sum(%a) {dims = [1]} : 64x128x768 → 64x768
                                              %1 = cuesta.sum(%b) {dims = [0]} : 64x768 → 768
 
-A symbolic size is cut by a divisor that holds in every call, or into even parts and a remainder, which is reduced
-beside them. Partial results of narrow floats stay in f32.
+A size without a divisor that makes enough parts, such as a prime, is cut into even parts and a remainder, which is
+reduced beside them. So is a symbolic size that has no such divisor in every call. Partial results of narrow floats stay
+in f32.
 
 A variance, the sum of (x - mean)², would have to wait for the mean and read x twice. Instead each part sums the squares
 about its own mean, and the spread of the parts' means is added (Chan, Golub, LeVeque: Updating formulae and a pairwise
@@ -199,7 +200,7 @@ class SplitReductions(Pass):
         if not self.symbolic and any(isinstance(n, Size) for n in sizes):
             return None
         order = [d for d in memory.order(x) if sizes[d] != 1]
-        wanted = self._wanted(order, sizes, dims)
+        wanted = busy = self._wanted(order, sizes, dims)
         if row.name == "sum":
             if self.cut and takes_short_runs(order, sizes, dims):
                 *slower, run = order
@@ -210,8 +211,8 @@ class SplitReductions(Pass):
         if wanted < 2:
             return None
         cut = parts(sizes, [d for d in order if d in dims], wanted)
-        is_short = not centred and row.name in _JOINED and 4 * estimate(cut.values()) <= wanted
-        if is_short and (ragged := _ragged(order, sizes, dims, wanted)) is not None:
+        is_short = not centred and row.name in _JOINED and 4 * estimate(cut.values()) <= busy
+        if is_short and (ragged := _ragged(order, sizes, dims, busy)) is not None:
             even = [ragged.whole if d == ragged.dim else n for d, n in enumerate(sizes)]
             return _Split(centred, cut_shape(even, dims, {ragged.dim: ragged.parts}), ragged)
         self._refuse_too_long(order, sizes, dims, cut)
@@ -272,9 +273,9 @@ class SplitReductions(Pass):
 
 
 def _ragged(order: Sequence[int], sizes: Sequence[Number], dims: Sequence[int], wanted: int) -> _Ragged | None:
-    """Cuts the slowest reduced dim that is symbolic and long enough into even parts; None where there is none."""
+    """Cuts the slowest reduced dim that is long enough into even parts; None where there is none."""
     for d in order:
-        if d not in dims or not isinstance(sizes[d], Size):
+        if d not in dims:
             continue
         unit = _UNIT if d == order[-1] else 1
         parts = power_at_most(min(wanted, hint(sizes[d]) // (4 * unit)))

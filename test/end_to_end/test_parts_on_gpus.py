@@ -1,4 +1,4 @@
-"""Launches that write parts of one tensor, of which one kernel is made on a GPU, in tt's interpreter."""
+"""Launches that write parts of one tensor, and sums in parts, as a GPU has them, in tt's interpreter."""
 
 from __future__ import annotations
 
@@ -29,3 +29,17 @@ def test_parts_of_a_widened_tensor() -> None:
     torch._dynamo.reset()
     found = torch.compile(layer, backend="cuesta", options={"target": "tt", "cache": False})(x)
     torch.testing.assert_close(found, layer(x), rtol=2e-2, atol=2e-1)
+
+
+def test_sums_over_a_prime_number_of_rows() -> None:
+    """Gradients of a layer that so many edges of a graph go through: a product, and a sum."""
+
+    def gradients(g: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+        return g.T @ x, g.float().sum(0)
+
+    g, x = torch.randn(4099, 16).bfloat16(), torch.randn(4099, 12).bfloat16()
+    torch._dynamo.reset()
+    options = {"target": "tt", "cache": False, "gemm": "kernel"}
+    found = torch.compile(gradients, backend="cuesta", options=options)(g, x)
+    wanted = [y.float() for y in gradients(g.double(), x.double())]
+    torch.testing.assert_close([y.float() for y in found], wanted, rtol=1e-2, atol=0.1)

@@ -109,6 +109,20 @@ func.func @parts(%a: tensor<32x1024xf16>, %b: tensor<1024x16xf16>) -> tensor<32x
   return %0 : tensor<32x16xf16>
 }
 
+// Behind parts that begin aligned, the terms that are left are a product beside them.
+// CHECK-LABEL: func.func @parts_and_a_rest
+// CHECK: "cuesta.permute"(%{{.*}}) {dims = [1, 0, 2]} : (tensor<32x4x256xf16>) -> tensor<4x32x256xf16>
+// CHECK: "cuesta.mm"({{.*}}) {product = "32x16x64/4/3"} : (tensor<4x32x256xf16>, tensor<4x256x16xf16>) -> tensor<4x32x16xf32>
+// CHECK: %[[S:.*]] = "cuesta.sum"
+// CHECK: %[[A:.*]] = "cuesta.slice"(%arg0) {starts = [0, 1024], {{.*}} -> tensor<32x7xf16>
+// CHECK: %[[B:.*]] = "cuesta.slice"(%arg1) {starts = [1024, 0], {{.*}} -> tensor<7x16xf16>
+// CHECK: %[[R:.*]] = "cuesta.mm"(%[[A]], %[[B]]) {product = "32x16x64/4/3"}
+// CHECK: "cuesta.add"(%[[S]], %[[R]])
+func.func @parts_and_a_rest(%a: tensor<32x1031xf16>, %b: tensor<1031x16xf16>) -> tensor<32x16xf16> {
+  %0 = "cuesta.mm"(%a, %b) {route = "tensor cores 32x16x64/4/3 in 4 parts"} : (tensor<32x1031xf16>, tensor<1031x16xf16>) -> tensor<32x16xf16>
+  return %0 : tensor<32x16xf16>
+}
+
 // Its rows are those of what follows, so that no reshape stands between.
 // CHECK-LABEL: func.func @rows_of_a_batch
 // CHECK: "cuesta.mm"(%{{.*}}, %{{.*}}) {product = "32x16x64/4/3"} : (tensor<2x16x64xbf16>, tensor<64x16xbf16>) -> tensor<2x16x16xf32>

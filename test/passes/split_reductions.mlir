@@ -154,3 +154,17 @@ func.func @few_rows(%x: tensor<1024x32xf32>) -> tensor<32xf32> {
   %0 = "cuesta.sum"(%x) {dims = [0], keepdim = 0} : (tensor<1024x32xf32>) -> tensor<32xf32>
   return %0 : tensor<32xf32>
 }
+
+// A prime number of rows: even parts, and the rows that are left beside them.
+// CHECK-LABEL: func.func @prime
+// CHECK: %[[S:.*]] = "cuesta.slice"(%arg0) {starts = [0, 0], {{.*}} -> tensor<69888x128xf32>
+// CHECK: %[[R:.*]] = "cuesta.reshape"(%[[S]]) : (tensor<69888x128xf32>) -> tensor<256x273x128xf32>
+// CHECK: %[[P:.*]] = "cuesta.sum"(%[[R]]) {dims = [1],
+// CHECK: %[[T:.*]] = "cuesta.sum"(%[[P]]) {dims = [0],
+// CHECK: %[[L:.*]] = "cuesta.slice"(%arg0) {starts = [69888, 0], {{.*}} -> tensor<113x128xf32>
+// CHECK: %[[U:.*]] = "cuesta.sum"(%[[L]]) {dims = [0],
+// CHECK: "cuesta.add"(%[[T]], %[[U]])
+func.func @prime(%x: tensor<70001x128xf32>) -> tensor<128xf32> {
+  %0 = "cuesta.sum"(%x) {dims = [0], keepdim = 0} : (tensor<70001x128xf32>) -> tensor<128xf32>
+  return %0 : tensor<128xf32>
+}

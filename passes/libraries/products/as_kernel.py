@@ -153,17 +153,39 @@ def _in_panels(op: ir.Operation, a: ir.Value, b: ir.Value) -> ir.Value:
 
 
 def _on_tensor_cores(op: ir.Operation, a: ir.Value, b: ir.Value) -> ir.Value:
-    """A product that keeps its narrow operands. If K is split, the parts are a batch, whose results are added up."""
+    """A product that keeps its narrow operands. If K is split, the parts are a batch, whose results are added up, with
+    the product of what is left behind them."""
     plan = Plan.parse(AnyProduct.route.of(op).removeprefix(f"{TENSOR_CORES} "))
     *rows, k = shape_of(a)
     n = shape_of(b)[-1]
-    if plan.parts > 1:
-        a, b = _in_parts(_B.reshape(a, [math.prod(rows), k]), 1, plan.parts), _in_parts(b, 0, plan.parts)
-    product = MatMul(a, b, tensor([*shape_of(a)[:-1], n], opmath(spelling_of(a)))).result
+    if plan.parts == 1:
+        return _multiplied(op, a, b, plan)
+    whole, a = plan.whole(hint(k)), _B.reshape(a, [math.prod(rows), k])
+    parts = _in_parts(_terms(a, 1, 0, whole), 1, plan.parts), _in_parts(_terms(b, 0, 0, whole), 0, plan.parts)
+    total = _B.reduce("sum", _multiplied(op, *parts, plan), [0])
+    if whole < k:
+        left = _multiplied(op, _terms(a, 1, whole, k - whole), _terms(b, 0, whole, k - whole), plan)
+        total = _B.pointwise("add", total, left)
+    return _B.reshape(total, [*rows, n])
+
+
+def _multiplied(op: ir.Operation, a: ir.Value, b: ir.Value, plan: Plan) -> ir.Value:
+    product = MatMul(a, b, tensor([*shape_of(a)[:-1], shape_of(b)[-1]], opmath(spelling_of(a)))).result
     MatMul.product.put(product.owner, str(plan.tile))
     if (precision := AnyProduct.precision.find(op)) is not None:
         AnyProduct.precision.put(product.owner, precision)
-    return product if plan.parts == 1 else _B.reshape(_B.reduce("sum", product, [0]), [*rows, n])
+    return product
+
+
+def _terms(x: ir.Value, dim: int, start: Number, count: Number) -> ir.Value:
+    """Some of the terms of a sum: those of the matrix x along its dim of K. Of a transposed one, what it transposes is
+    cut (see `_in_parts`)."""
+    if count == shape_of(x)[dim]:
+        return x
+    turned = maker(x, Permute)
+    if turned is None:
+        return _B.slice(x, dim, start, count)
+    return _B.permute(_B.slice(turned.operands[0], 1 - dim, start, count), [1, 0])
 
 
 def _in_parts(x: ir.Value, dim: int, parts: int) -> ir.Value:

@@ -104,13 +104,20 @@ Rates: TypeAlias = "tuple[float, float]"
 
 @dataclass(frozen=True)
 class Plan:
-    """How a product becomes kernels: its tile, and the parts that K is cut into, each for programs of its own."""
+    """How a product becomes kernels: its tile, and the parts that K is cut into, each for programs of its own. What is
+    left of K behind equal parts is a product beside them."""
 
     tile: Tile
     parts: int = 1
 
     def __str__(self) -> str:
         return f"{self.tile}" if self.parts == 1 else f"{self.tile} in {self.parts} parts"
+
+    def whole(self, k: int) -> int:
+        """The terms of a sum of `k` that lie in the parts, which are equal: all of them if they can be. Else each part
+        begins aligned."""
+        unit = self.parts if k % self.parts == 0 else self.parts * _ALIGNED
+        return k // unit * unit
 
     @staticmethod
     def parse(text: str) -> Plan:
@@ -150,7 +157,7 @@ def plans(
     sizes = (batch, m, n, k)
     if scattered:
         small = dict.fromkeys(_fitted(tile, sizes, width) for tile in _SCATTERED)
-        found = [Plan(tile, parts) for tile in small for parts in {1, _even_parts(tile, sizes)}]
+        found = [Plan(tile, parts) for tile in small for parts in {1, *_equal_parts(tile, sizes)}]
         return sorted(found, key=lambda plan: _scattered_seconds(plan, sizes))
     return [plan for _, plan in _timed_plans(sizes, width, shared, moved)]
 
@@ -206,7 +213,7 @@ def _timed_plans(
     _, best = usual[0]
     if 2 * best.parts * _blocks(best.tile, *sizes[:3]) > _MULTIPROCESSORS:
         return usual
-    more = timed(lambda tile: [_even_parts(tile, sizes, _ALIGNED)])
+    more = timed(lambda tile: _equal_parts(tile, sizes, _ALIGNED))
     return sorted(dict.fromkeys([*usual, *more]), key=by_time)
 
 
@@ -266,13 +273,15 @@ def _parts(tile: Tile, sizes: tuple[int, int, int, int]) -> Sequence[int]:
     return found
 
 
-def _even_parts(tile: Tile, sizes: tuple[int, int, int, int], unit: int = 1) -> int:
-    """The number of equal parts that gives a sum the most programs, up to `_PROGRAMS_OF_PARTS`; 1 where there is none.
-    Each has a multiple of `unit` terms. A power of two need not divide K: of a weight's gradient it counts the pixels
-    of all images."""
+def _equal_parts(tile: Tile, sizes: tuple[int, int, int, int], unit: int = 1) -> list[int]:
+    """The number of equal parts that gives a sum the most programs, up to `_PROGRAMS_OF_PARTS`, each with a multiple of
+    `unit` terms; 1 where there is none. A power of two need not divide K: of a weight's gradient it counts the pixels
+    of all images. Where fewer parts than a quarter of the most divide K, such as a number of edges, also the most,
+    behind which some terms are left."""
     batch, m, n, k = sizes
     most = min(_PROGRAMS_OF_PARTS // _blocks(tile, batch, m, n), k // _LEAST_PART) if batch == 1 else 1
-    return next((parts for parts in range(most, 1, -1) if k % (parts * unit) == 0), 1)
+    even = next((parts for parts in range(most, 1, -1) if k % (parts * unit) == 0), 1)
+    return [even, most] if 4 * even < most else [even]
 
 
 def seconds(
@@ -310,7 +319,7 @@ def seconds(
     loaded = programs * length * (tile.m + tile.n) * width
     memory = (once + _AGAIN * max(loaded - once, 0)) / (_FROM_MEMORY * _MULTIPROCESSORS)
     total = max(total, memory + _BESIDE) + _LAUNCH
-    return total + _join_seconds(plan, m, n)
+    return total + _join_seconds(plan, m, n, k)
 
 
 def _scattered_seconds(plan: Plan, sizes: tuple[int, int, int, int]) -> float:
@@ -321,9 +330,13 @@ def _scattered_seconds(plan: Plan, sizes: tuple[int, int, int, int]) -> float:
     loads = (tile.m + tile.n) * tile.k
     step = _STEP + _ELEMENT * loads / (32 * tile.warps)
     waves = math.ceil(programs / (_TOGETHER * _MULTIPROCESSORS))
-    return steps * max(waves * step, programs / _MULTIPROCESSORS * loads / _ELEMENTS) + _join_seconds(plan, m, n)
+    return steps * max(waves * step, programs / _MULTIPROCESSORS * loads / _ELEMENTS) + _join_seconds(plan, m, n, k)
 
 
-def _join_seconds(plan: Plan, m: int, n: int) -> float:
-    """About how many seconds it takes to write the parts of a sum, and to add them up in a kernel of their own."""
-    return 0.0 if plan.parts == 1 else _LAUNCH + 2 * 4 * plan.parts * m * n / (_FROM_MEMORY * _MULTIPROCESSORS)
+def _join_seconds(plan: Plan, m: int, n: int, k: int) -> float:
+    """About how many seconds it takes to write the parts of a sum, to multiply what is left behind them, and to add all
+    up in a kernel of their own."""
+    if plan.parts == 1:
+        return 0.0
+    left = 0 if plan.whole(k) == k else _LAUNCH
+    return _LAUNCH + left + 2 * 4 * plan.parts * m * n / (_FROM_MEMORY * _MULTIPROCESSORS)
