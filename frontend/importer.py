@@ -42,7 +42,7 @@ from cuesta.errors import Undecided, Unsupported, WrongElementType
 from cuesta.frontend.aten.pointwise import import_row
 from cuesta.frontend.call import Call
 from cuesta.frontend.capture.aliased_outputs import results_in_arguments
-from cuesta.frontend.capture.effects import is_effect
+from cuesta.frontend.capture.effects import is_effect, is_unread_check
 from cuesta.frontend.convention import Convention, Output
 from cuesta.frontend.fx_nodes import (
     is_complex,
@@ -241,7 +241,10 @@ class _Importer:
         return {m.device for m in result_metas(node)} == {self.device} and any(m.device == self.device for m in metas)
 
     def _needs_no_value(self, node: Node) -> bool:
-        """Whether a node is a constant on the CPU that is only ever read on the graph's device."""
+        """Whether a node is a constant on the CPU that is only ever read on the graph's device, or a check that nothing
+        waits for."""
+        if is_unread_check(node):
+            return True
         if not (self._is_foreign_scalar(node) and makes(node)):
             return False
         target = node.target

@@ -34,6 +34,12 @@ def is_effect(node: Node) -> bool:
     return node.op == "call_function" and node.target in _CHECKS and _is_on_cpu(node)
 
 
+def is_unread_check(node: Node) -> bool:
+    """Whether a node is a check of a value on a GPU, which programs leave out. Captured for a GPU that this machine
+    lacks, a graph has the checks of eager's CPU kernels, such as that of `one_hot`."""
+    return node.op == "call_function" and node.target in _CHECKS and not _is_on_cpu(node)
+
+
 def _is_on_cpu(node: Node) -> bool:
     values = [n.meta.get("val") for n in node.all_input_nodes]
     return all(value.device.type == "cpu" for value in values if isinstance(value, torch.Tensor))

@@ -228,3 +228,13 @@ def test_the_gradient_of_a_softmax_of_turned_scores() -> None:
             return heads(weights.permute(0, 2, 3, 1)).float().square().mean()
 
     assert cuesta.compile_for(loss, (torch.randn(2, 4, 16, 16),), target="cuda:90", training=True).kernels
+
+
+def test_a_check_of_eagers_cpu_kernels_is_left_out() -> None:
+    """one_hot of a tensor on the CPU asserts that classes are positive; on a GPU nothing waits for that."""
+
+    def chosen(x: torch.Tensor) -> torch.Tensor:
+        return (torch.nn.functional.one_hot(x.argmax(-1), 8) * x).sum()
+
+    x = torch.randn(5, 8, requires_grad=True)
+    assert cuesta.compile_for(chosen, (x,), target="cuda:90", training=True).kernels

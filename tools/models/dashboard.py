@@ -57,7 +57,8 @@ def _class_loss(outputs: Any, targets: Tensor) -> Tensor:
 
 def _first_output_loss(outputs: Any, _targets: Tensor) -> Tensor:
     """The mean square of a model's first output, for models without targets of their own."""
-    first = outputs if isinstance(outputs, Tensor) else next(iter(outputs.values()))
+    several = outputs.values() if isinstance(outputs, Mapping) else outputs
+    first = outputs if isinstance(outputs, Tensor) else next(iter(several))
     return first.float().square().mean()
 
 
