@@ -35,8 +35,9 @@ def is_effect(node: Node) -> bool:
 
 
 def is_unread_check(node: Node) -> bool:
-    """Whether a node is a check of a value on a GPU, which programs leave out. Captured for a GPU that this machine
-    lacks, a graph has the checks of eager's CPU kernels, such as that of `one_hot`."""
+    """Whether a node is a check of a value on a GPU. Where a program runs, torch makes such checks between programs. A
+    graph that is only compiled, for a GPU that this machine lacks, has none of them, but those that eager makes on a
+    CPU, such as that of `one_hot`, which are left out."""
     return node.op == "call_function" and node.target in _CHECKS and not _is_on_cpu(node)
 
 

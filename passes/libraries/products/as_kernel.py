@@ -170,6 +170,7 @@ def _on_tensor_cores(op: ir.Operation, a: ir.Value, b: ir.Value) -> ir.Value:
 
 
 def _multiplied(op: ir.Operation, a: ir.Value, b: ir.Value, plan: Plan) -> ir.Value:
+    """A product of a and b with the plan's tile and the precision of `op`."""
     product = MatMul(a, b, tensor([*shape_of(a)[:-1], shape_of(b)[-1]], opmath(spelling_of(a)))).result
     MatMul.product.put(product.owner, str(plan.tile))
     if (precision := AnyProduct.precision.find(op)) is not None:
