@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from cuesta._mlir import ir
@@ -180,17 +180,20 @@ class SplitReductions(Pass):
         splits: dict[ir.Operation, _Split] = {}
         for function in functions(module):
             left = cut_columns(function, self.cut) if self.cut else ()
-            for op in function.regions[0].blocks[0].operations:
-                if op.operation not in left and (split := self._plan(op.operation, memory)) is not None:
-                    splits[op.operation] = split
+            operations = [op.operation for op in function.regions[0].blocks[0].operations]
+            spread = {less_mean(op)[0] for op in operations if reduction.row_of(op) is not None and is_centred(op)}
+            for op in operations:
+                if op not in left and (split := self._plan(op, memory, spread)) is not None:
+                    splits[op] = split
 
         def rule(op: ir.Operation) -> list[ir.Value] | None:
             return self._rewrite(op, splits[op]) if op in splits else None
 
         rewrite_ops(module, dict.fromkeys(reduction.BY_OP_NAME, rule))
 
-    def _plan(self, op: ir.Operation, memory: MemoryOrder) -> _Split | None:
-        """How to split a reduction; None for another op, and where splitting does not pay."""
+    def _plan(self, op: ir.Operation, memory: MemoryOrder, spread: Collection[ir.Value]) -> _Split | None:
+        """How to split a reduction; None for another op, and where splitting does not pay. Of the values `spread`
+        squares less the mean are summed too: both sums are one kernel, and only equal parts fit both."""
         row = reduction.row_of(op)
         if row is None:
             return None
@@ -211,7 +214,7 @@ class SplitReductions(Pass):
         if wanted < 2:
             return None
         cut = parts(sizes, [d for d in order if d in dims], wanted)
-        is_short = not centred and row.name in _JOINED and 4 * estimate(cut.values()) <= busy
+        is_short = x not in spread and row.name in _JOINED and 4 * estimate(cut.values()) <= busy
         if is_short and (ragged := _ragged(order, sizes, dims, busy)) is not None:
             even = [ragged.whole if d == ragged.dim else n for d, n in enumerate(sizes)]
             return _Split(centred, cut_shape(even, dims, {ragged.dim: ragged.parts}), ragged)

@@ -38,9 +38,9 @@ from cuesta.passes.form_kernels.fusion.windows import window_refusal
 
 #: A group that moves less than this share of the bytes that two groups move together counts as little work.
 _LITTLE = 0.1
-#: Bytes of one tensor that a program of few may make, where _FEWER times as many programs could make it: it writes them
-#: in 17 µs, as long as several launches take. Of 512 rows, each with 8x160 slots, four programs made 21 MB in 535 µs on
-#: an H200.
+#: Bytes of one tensor that a program of few may make, where _FEWER times as many programs could make it, of a tensor
+#: smaller by as much: it writes them in 17 µs, as long as several launches take. Of 512 rows, with 8x160 slots each,
+#: four programs made 21 MB in 535 µs on an H200.
 _MOST_MADE, _FEWER = 1 << 19, 4
 _NONE: Mapping[ir.Value, Sequence[int]] = {}
 
@@ -74,6 +74,11 @@ class Group:
     def largest_result(self) -> int:
         """Bytes of the largest result: a node may make much of the little that it reads."""
         return max((count for n in self.nodes for count in n.result_bytes), default=0)
+
+    @functools.cached_property
+    def largest_tensor(self) -> int:
+        """Bytes of the largest operand or result."""
+        return max(self.largest_result, *(r.bytes for n in self.nodes for r in n.reads), 0)
 
     @functools.cached_property
     def members(self) -> list[Node]:
@@ -308,7 +313,7 @@ class Grouping:
             return reason
         tiles = self._tiles(nodes, space, parallel)
         few = tiles < self.machine.min_tiles
-        if few and (tiles < self._tiles_wanted(a, b, siblings) or any(self._idles(g, tiles) for g in (a, b))):
+        if few and (tiles < self._tiles_wanted(a, b, siblings) or self._idles(a, b, tiles) or self._idles(b, a, tiles)):
             return f"one kernel would have only {tiles} tiles to run in parallel"
         if not holds_stages(self.machine, (nodes, space, parallel)):
             return "the values between two reductions do not fit into one program"
@@ -326,11 +331,13 @@ class Grouping:
         wanted = [self._tiles_of(group) for group in (a, b) if group.bytes_moved > _LITTLE * moved]
         return (max if siblings else min)(wanted, default=0)
 
-    def _idles(self, group: Group, tiles: int) -> bool:
-        """Whether most of a GPU would idle while `tiles` programs make what a group alone has more programs for: such
-        as slots for each row of a running sum, of which a matrix is one program."""
+    def _idles(self, group: Group, other: Group, tiles: int) -> bool:
+        """Whether most of a GPU would idle while `tiles` programs make what a group alone has more programs for, of the
+        little that the other group has: such as slots for each row of a running sum, of which a matrix is one
+        program."""
         large = not self.machine.in_sequence and group.largest_result > _MOST_MADE * tiles
-        return large and self._tiles_of(group) >= _FEWER * tiles
+        spread = large and group.largest_result >= _FEWER * other.largest_tensor
+        return spread and self._tiles_of(group) >= _FEWER * tiles
 
     def _tiles_of(self, group: Group) -> int:
         if group.tiles is None:
